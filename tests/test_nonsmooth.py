@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends.splitting import Nonsmooth
 
 POINTS = np.array([-1e4, -3.0, -1.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 2.0, 1e4])
 
@@ -165,12 +164,3 @@ class Roomless(mc.Equality):
 def test_a_fault_is_caught(word, law):
     with pytest.raises(mc.LawViolation, match=law):
         mc.laws.check_likelihood(word, (0.0, 1.0), (np.inf,))
-
-
-@pytest.mark.parametrize(("pull", "stiffness"), [(1.0, 2.0), (100.0, 1.0)])
-def test_only_parts_that_move_much_of_all_are_slow(pull, stiffness):
-    """What a part is still violated by beside others is what the inner problem was left with."""
-    part = Nonsmooth(np.zeros(1), 1.0, 1.0)
-    for step in range(1, 22):
-        part.update(np.array([float(step)]), step, pull)
-    assert part.stiffness == stiffness

@@ -437,7 +437,7 @@ def counted_pieces(monkeypatch, last=np.inf):
             raise KeyError("the end")
         advance(program, state, stage)
 
-    monkeypatch.setattr(solver, "advance", counted)
+    monkeypatch.setattr(solver, "run_stage", counted)
     return made
 
 
@@ -489,12 +489,12 @@ def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
         patched.setattr(loop, "CHECKPOINT_TIME_RATIO", 0.0)
         file = Path(folder) / "fit.npz"
         try:
-            patched.setattr(solver, "advance", dies)
+            patched.setattr(solver, "run_stage", dies)
             mc.fit(model, table, **options, checkpoint=file)
         except mc.McframeError:
             return
         except KeyError:
-            patched.setattr(solver, "advance", counts)
+            patched.setattr(solver, "run_stage", counts)
             fit = mc.fit(model, table, **options, checkpoint=file)
             stage, objective = died[-1]
             assert rest[0] == stage

@@ -151,8 +151,7 @@ def test_draws_have_the_moments_of_the_posterior():
     values, precisions = some_rows(0.4, True, n=8)
     found = fit_rows(values, precisions, components=2)
     rows, m = np.array([0, 3, 5]), 40_000
-    fixed = attrs.evolve(found, parameters=None)  # as they are, not drawn
-    drawn = fixed.draws(rows, np.random.default_rng(0), m)
+    drawn = found.draws(rows, np.random.default_rng(0), m)
     assert drawn.shape == (m, 3, 6)
     _, weights, means, covariances = by_definition(values, precisions, found.components)
     for place, row in enumerate(rows):
@@ -442,25 +441,3 @@ def test_steps_that_begin_at_another_estimate_end_at_the_same_one():
         found.components.covariances, plain.components.covariances, atol=1e-4
     )
     assert found.evidence == pytest.approx(plain.evidence, abs=1e-4)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_draws_of_statistics_spread_as_those_of_the_sampler(seed):
-    """Of a mean of missing numbers and a slope, for which mean and covariance must be drawn."""
-    rng = np.random.default_rng(seed)
-    x = rng.multivariate_normal(np.zeros(3), 0.4 * np.eye(3) + 0.6, 40)
-    hidden = rng.random(40) < 0.6
-    x[hidden, 2] = np.nan
-    block = mc.Block("x", mc.Gaussian(variance=None))
-    model, spreads = mc.Model([block], [mc.GaussianRows(prior_rows=1.0)]), {}
-    for method in ("variational", "sampler"):
-        answer = mc.posterior(model, {"x": x}, method=method)
-        draws = answer.sample("x", 800)
-        deviations = draws[..., 0] - draws[..., 0].mean(axis=1, keepdims=True)
-        slopes = np.sum(deviations * draws[..., 2], axis=1) / np.sum(deviations**2, axis=1)
-        ratios = draws.std(axis=0)[hidden, 2] / answer.sd("x")[hidden, 2]
-        assert abs(np.mean(ratios) - 1.0) < 0.1  # cells and draws agree
-        spreads[method] = [np.std(draws[:, hidden, 2].mean(axis=1)), np.std(slopes)]
-    np.testing.assert_allclose(spreads["variational"], spreads["sampler"], rtol=0.15)
-    alone = answer.condition({"x": x[:4]})
-    assert alone.sample("x", 5).shape == (5, 4, 3)

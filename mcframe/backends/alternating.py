@@ -462,7 +462,7 @@ class Alternating(Solver[Program, AlternatingState]):
             state.objective_before = state.objective
         while state.pending_stages:
             stage, *rest = state.pending_stages
-            STAGES[stage](program, state)
+            run_stage(program, state, stage)
             if stage in ("initial columns", "sweep columns"):
                 state.after_sweeps = state.evaluation, state.penalty
                 state.sweeps += 1
@@ -481,3 +481,8 @@ class Alternating(Solver[Program, AlternatingState]):
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
         return Point(LowRank(state.left, state.right), warm=state.evaluation.effects)
+
+
+def run_stage(program: Program, state: AlternatingState, stage: str) -> None:
+    """One stage of an iteration."""
+    STAGES[stage](program, state)

@@ -454,9 +454,9 @@ def summed_rounding(size: float, count: int) -> float:
     return EPS * (8 + float(np.log2(count + 1))) * abs(size)
 
 
-# The bound on a norm may exceed the norm by this share of the tolerance, and of the relative
-# excess that still leaves the gap within the tolerance.
-NORM_ERROR_SHARE = 0.1
+# The bound on a norm may exceed the norm by this share of the tolerance, and by this share of the
+# relative excess that still leaves the gap within the tolerance.
+NORM_ERROR_SHARE, SHARE_OF_EXCESS = 0.1, 0.2
 # The relative error of norms of gradients that are known by their products, rounding included.
 NORM_ERROR = 1.25 * LEAST_EXCESS
 # The share of the tolerance that is left to norms: rounding and estimates take the rest.
@@ -711,7 +711,7 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     norm_excess = NORM_ERROR_SHARE * tol
     sparse = program.entries.sparse and tol > 0.0
     if sparse:  # whose norms take many products
-        norm_excess = max(norm_excess, NORM_ERROR_SHARE * allowed_norm_excess(primal, point, tol))
+        norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_norm_excess(primal, point, tol))
     accuracy = BoundAccuracy(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
     bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, accuracy))
     if sparse and candidate.dual is None and may_be_tapered(program):

@@ -7,7 +7,6 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.limits import BISECTIONS
 from mcframe.contracts.rounding import SUM_ROUNDING, TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.runtime.machine import check_time
@@ -15,8 +14,8 @@ from mcframe.runtime.machine import check_time
 #: A point with the function's value and gradient there.
 Visited = tuple[Array, float, Array]
 
-# Armijo's and Wolfe's constants.
-ARMIJO, WOLFE = 1e-4, 0.9
+# Armijo's and Wolfe's constants, and how often a step is halved or doubled.
+ARMIJO, WOLFE, MOST_TRIALS = 1e-4, 0.9, 30
 # The length of the first step relative to that of the point, where no curvature is known.
 FIRST_STEP = 0.1
 
@@ -87,7 +86,7 @@ def wolfe_step(
     rounding = SUM_ROUNDING * abs(value)
     low, high, step = 0.0, np.inf, first
     best = 0.0
-    for _ in range(BISECTIONS):
+    for _ in range(MOST_TRIALS):
         check_time()
         value_there, derivative_there = try_at(step)
         enough = value_there <= value + ARMIJO * step * derivative

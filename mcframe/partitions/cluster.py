@@ -246,7 +246,7 @@ ROUND_POLL_SECONDS, CLUSTER_POLL_SECONDS = 1.0, 5.0
 IDLE_SECONDS = 300.0
 # How many workers may go with one task that was never done, and how often answers may fail to
 # arrive.
-MAX_WORKER_DEATHS = 20
+MAX_WORKER_DEATHS, MAX_GATHER_ATTEMPTS = 20, 10
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
 BUSY_STATES = ("executing", "flight")
 
@@ -376,10 +376,10 @@ class Gathering:
             return
         demand_connection(self.client, self.doing)
         self.failures += 1
-        if self.failures > MAX_WORKER_DEATHS:
+        if self.failures > MAX_GATHER_ATTEMPTS:
             raise BackendError(
                 f"the answers of {self.doing} could not be brought here in"
-                f" {MAX_WORKER_DEATHS} attempts: {type(error).__name__}: {error}"
+                f" {MAX_GATHER_ATTEMPTS} attempts: {type(error).__name__}: {error}"
             ) from error
         time.sleep(ROUND_POLL_SECONDS)
 

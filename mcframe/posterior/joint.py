@@ -12,7 +12,6 @@ from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
-from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.posterior.variational_em import extrapolated_em
 
 
@@ -31,16 +30,6 @@ class JointPosterior(SingleDistribution):
     noise: Array
     converged: bool | None = None
     rounding: float = 0.0
-
-    @property
-    def with_inflation(self) -> "JointPosterior":
-        """The posterior with variances that count missing numbers as such."""
-        rows = self.rows
-        if not isinstance(rows.parameters, RowsParameters):
-            return self
-        precisions = rows.table.precisions[np.any(rows.table.precisions > 0.0, axis=1)]
-        inflation = rows.parameters.variance_inflation(precisions)
-        return attrs.evolve(self, rows=attrs.evolve(rows, variance_inflation=inflation))
 
     @property
     def n_factors(self) -> int:
@@ -146,7 +135,7 @@ def joint_sweeps(
     if not observed.needs_bounds:
         converged = len(rows.history) <= max_steps
         evidence = rows.evidence + dense.constant
-        yield JointPosterior(observed, rows, evidence, noise, converged).with_inflation
+        yield JointPosterior(observed, rows, evidence, noise, converged)
         return
 
     def step(before: JointPosterior) -> JointPosterior:
@@ -160,7 +149,7 @@ def joint_sweeps(
 
     begin = JointPosterior(observed, rows, -np.inf, noise)
     for _, after in extrapolated_em(begin, step, lambda _, after: after):
-        yield after.with_inflation
+        yield after
 
 
 def column_variances(observed: Observed) -> Array:

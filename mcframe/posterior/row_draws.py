@@ -20,7 +20,6 @@ from mcframe.numerics.row_mixtures import IncompleteRows, root_of
 from mcframe.posterior.factor_state import SINGULAR_MESSAGE
 from mcframe.posterior.observed_chains import ChainState
 from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsParameters, RowsPrior
-from mcframe.runtime.machine import check_time
 
 
 def roots_of(matrices: Array) -> Array:
@@ -269,33 +268,3 @@ def rows_given(
     gaussians = RowGaussians(components, table.values, table.precisions, order)
     component, _ = gaussians.drawn_components(order.size, rng)
     return gaussians.drawn(component, rng)[0], component
-
-
-def augmented(
-    parameters: RowsParameters,
-    observations: tuple[Array, Array],
-    m: int,
-    missing: float,
-    rng: np.random.Generator,
-) -> DrawnComponents:
-    """m draws of means and covariances after steps of data augmentation.
-
-    From draws of the variational distribution, given Gaussian observations of rows: values and
-    precisions (n x d). A step leaves about the share of the information that is ``missing`` of the
-    distance from the exact distribution. Of that of the start a twentieth is left, more if the
-    share is above .9.
-    """
-    n_steps = 1
-    if missing > 0.0:
-        n_steps = max(int(np.ceil(np.log(0.05) / np.log(min(missing, 0.9)))), 1)
-    components = DrawnComponents.of_variational(parameters, m, rng)
-    order = pattern_order(observations[1] > 0.0)
-    for _ in range(n_steps):
-        check_time()
-        gaussians = RowGaussians(components, *observations, order)
-        component, _ = gaussians.drawn_components(order.size, rng)
-        z, _ = gaussians.drawn(component, rng)
-        components = DrawnComponents.given_rows(
-            parameters.prior, z, component, components.count, rng
-        )
-    return components

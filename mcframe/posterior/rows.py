@@ -30,7 +30,6 @@ from mcframe.numerics.row_mixtures import (
     RowMixture,
     moments_of,
 )
-from mcframe.posterior.row_draws import augmented, rows_given
 from mcframe.posterior.rows_parameters import (
     MEAN_PRIOR_ROWS,
     PRIOR_ROWS_GRID,
@@ -90,11 +89,7 @@ class RowsPosterior:
     variance_exponents, variance_inflation : array (d,) or None
         A conditional variance T of z in column j is replaced by ``variance_inflation[j] *
         T ** variance_exponents[j]``, in units in which the column has the variance 1; means stay.
-        See ``variance_exponents_of``, ``student_variance_inflation`` and
-        ``RowsParameters.variance_inflation``. None for 1.
-    estimated_from : IncompleteRows or None
-        The rows from which parameters were estimated, where these are others than those of
-        ``table``.
+        See ``variance_exponents_of`` and ``student_variance_inflation``. None for 1.
     """
 
     components: RowMixture | LowRankRows
@@ -105,7 +100,6 @@ class RowsPosterior:
     parameters: EMParameters[Any] | None = None
     variance_exponents: Array | None = None
     variance_inflation: Array | None = None
-    estimated_from: IncompleteRows | None = None
 
     @property
     def shares(self) -> Array:
@@ -167,48 +161,19 @@ class RowsPosterior:
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Return m joint draws of whole rows of z (m x len(rows) x d).
 
-        Where parameters are estimated, each draw has means and covariances of its own: those of
-        the variational distribution after steps of data augmentation, which make up for what
-        missing numbers add to their uncertainty. So statistics of many rows spread as they
-        should. Parameters of wide tables stay as they were estimated.
-
-        Otherwise a draw of z and x from the component moves to the observed x by the difference of
-        the conditional means, which are linear in x (Journel and Huijbregts, Mining Geostatistics,
-        1978). Given the components, rows are independent.
+        A draw of z and x from the component moves to the observed x by the difference of the
+        conditional means, which are linear in x (Journel and Huijbregts, Mining Geostatistics,
+        1978). Given the components, rows are independent, and so are draws: means and covariances
+        are the same in all of them.
         """
         table, mixture = self.table.take(np.asarray(rows, dtype=np.intp)), self.components
-        if isinstance(self.parameters, RowsParameters):
-            drawn, inflation = self.draws_of_parameters(self.parameters, table, rng, m), None
-        else:
-            drawn, inflation = draws_given(mixture, table, rng, m), self.variance_inflation
-        if self.variance_exponents is None and inflation is None:
+        drawn = draws_given(mixture, table, rng, m)
+        if self.variance_exponents is None and self.variance_inflation is None:
             return drawn
         cells = mixture.conditionals(table)
         weights = cells.responsibilities.T[:, :, None]
         mean, variance = moments_of(weights, cells.means, cells.variances)
-        scales = attrs.evolve(self, variance_inflation=inflation).scales(variance)
-        return mean + scales * (drawn - mean)
-
-    def draws_of_parameters(
-        self,
-        parameters: RowsParameters,
-        table: IncompleteRows,
-        rng: np.random.Generator,
-        m: int,
-    ) -> Array:
-        """Draws of the rows of a table, each given its own draw of means and covariances."""
-        source = self.table if self.estimated_from is None else self.estimated_from
-        observed = np.any(source.precisions > 0.0, axis=1)
-        values, precisions = source.values[observed], source.precisions[observed]
-        missing = float(np.max(parameters.missing_shares(precisions), initial=0.0))
-        size = max(BATCH_NUMBERS // max(source.values.size, table.values.size, 1), 1)
-        drawn = np.empty((m, *table.values.shape))
-        for first in range(0, m, size):
-            batch = slice(first, min(first + size, m))
-            count = batch.stop - first
-            components = augmented(parameters, (values, precisions), count, missing, rng)
-            drawn[batch], _ = rows_given(components, table, rng)
-        return drawn
+        return mean + self.scales(variance) * (drawn - mean)
 
     def condition(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
@@ -222,10 +187,7 @@ class RowsPosterior:
         """
         table = IncompleteRows.of(values, precisions, self.table.variances)
         _, responsibilities = self.components.evidence(table)
-        source = self.table if self.estimated_from is None else self.estimated_from
-        return attrs.evolve(
-            self, table=table, responsibilities=responsibilities, estimated_from=source
-        )
+        return attrs.evolve(self, table=table, responsibilities=responsibilities)
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.

@@ -167,35 +167,6 @@ class RowsParameters(EMParameters[Expectation]):
         with np.errstate(divide="ignore"):
             return np.log(self.shares)
 
-    def missing_shares(self, precisions: Array) -> Array:
-        """The share of the information on each column, given the others, that is missing (C x d).
-
-        Of observations of rows with these precisions (n x d). Given the others of its row, a
-        number has the precision Q_jj, and Q_jj + P with its observation: the share
-        ``Q_jj / (Q_jj + P)`` of what it would say of the parameters is missing. Of the prior,
-        which counts as rows too, nothing is.
-        """
-        shares = np.empty_like(self.means)
-        for c, covariance in enumerate(self.expected.covariances):
-            given_others = np.diag(np.linalg.inv(covariance))
-            of_numbers = given_others / (given_others + precisions)
-            shares[c] = np.sum(of_numbers, axis=0) * self.shares[c] / self.degrees[c]
-        return shares
-
-    def variance_inflation(self, precisions: Array) -> Array:
-        """The exact variance of numbers that are predicted, over that of ``predictive`` (d,).
-
-        Of rows without noise that are observed at nested places, and about that of others. With
-        degrees D, missing numbers M = share times D and d columns, the estimate of a conditional
-        variance is ``R D / (D - M) / (D - d - 1)`` for residuals R of the observed numbers, and
-        its mean is ``R / (D - M - d - 1)``: missing numbers do not count.
-        """
-        d, degrees = self.prior.mean.size, self.degrees[:, None]
-        shares = self.missing_shares(precisions)
-        counted = 1.0 - shares * degrees / (degrees - d - 1.0)
-        least = self.prior.rows / (degrees - d - 1.0)
-        return np.asarray(self.shares @ ((1.0 - shares) / np.maximum(counted, least)))
-
     def expectation(self, table: IncompleteRows) -> Expectation:
         """The expectations over rows of which the next step follows."""
         return expectation(table, self.expected)

@@ -135,8 +135,6 @@ class DrawnRows(Generic[Frame]):
             drawn, noise = self.engine.draws(rows, rng, 1)[0], self.engine.noise
         else:
             posterior = self.distribution(rng).condition(self.values, self.precisions)
-            # The rows that were drawn with replacement make its parameters those of a draw.
-            posterior = attrs.evolve(posterior, parameters=None)
             drawn, noise = posterior.draws(rows, rng, 1)[0], NOISE_SHARE
         drawn = drawn + np.sqrt(noise) * rng.standard_normal(drawn.shape)
         return self.declared.with_codes(self.codes(posterior, drawn, rng))
