@@ -190,6 +190,9 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.NuclearNorm(1.0)])
     draws = {"method": "sampler", "factors": 1, "tol": 0.3}
     answers.append(mc.posterior(model, {"x": np.arange(12.0).reshape(4, 3)}, **draws))
+    rows = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(prior_rows=1.0)])
+    draws.pop("factors")
+    answers.append(mc.posterior(rows, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}, **draws))
     held = [value for value, _, _ in checkpoints.values()]
     words = [entry.word for entry in LIKELIHOODS]
     words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]

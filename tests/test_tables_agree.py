@@ -54,7 +54,7 @@ def check_answers_agree(completed, rows=None):
                 own = said[np.arange(holes.size), answers.astype(int)]
                 np.testing.assert_allclose(sds[each.name], 1.0 - own, atol=1e-12)
         else:
-            said = said[:, 0] / coding.unit
+            said = numbers_said(each, said[:, 0]) / coding.unit
             np.testing.assert_allclose(answers, said, rtol=1e-9, atol=step_of(each))
         if again is None:
             continue
@@ -66,6 +66,14 @@ def check_answers_agree(completed, rows=None):
         else:
             slack = 2.0 * step_of(each) + 1e-6 * float(np.max(sds[each.name])) / coding.unit
             np.testing.assert_allclose(new, answers, rtol=1e-6, atol=slack)
+
+
+def numbers_said(each, said):
+    """Predictions in the numbers of codes: of dates days since their centre."""
+    if not isinstance(each.coding, Dates):
+        return said.astype(float)
+    moments = said.astype("datetime64[us]").astype(np.int64)
+    return (moments - each.coding.centre) / DAY_MICROSECONDS
 
 
 def step_of(each):

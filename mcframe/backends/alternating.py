@@ -148,7 +148,7 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
 # The number of columns at the start, and of the first small ones.
 INITIAL_COLUMNS = 16
 # Block Lanczos steps for the first columns, and for the first small ones.
-INITIAL_LANCZOS_STEPS = 20
+INITIAL_LANCZOS_STEPS, COMPLEMENT_LANCZOS_STEPS = 12, 30
 # The least ratio of the curvatures of two proximal steps in turn.
 MIN_CURVATURE_RATIO = 0.5
 # The most that the curvature grows by after a step that was too long.
@@ -262,7 +262,7 @@ def find_directions(
 ) -> None:
     """Start the shrinker at leading singular vectors of the gradient, less two subspaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
-    lanczos.advance(INITIAL_LANCZOS_STEPS)
+    lanczos.advance(COMPLEMENT_LANCZOS_STEPS)
     squares, vectors = lanczos.ritz()
     state.shrinker.basis = lanczos.basis @ vectors[:, :INITIAL_COLUMNS]
     state.shrinker.ritz = squares[:INITIAL_COLUMNS] / state.curvature**2

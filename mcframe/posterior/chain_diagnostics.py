@@ -2,8 +2,8 @@
 
 import attrs
 import numpy as np
+import scipy
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import TINY
@@ -49,7 +49,7 @@ def r_hats(draws: Array) -> Array:
     largest = np.ones(draws.shape[2])
     for numbers in (halves, np.abs(halves - np.median(halves, axis=(0, 1)))):
         flat = numbers.reshape(n_chains * m, -1)
-        ranks = rankdata(flat, axis=0)  # equal numbers share the mean of theirs
+        ranks = scipy.stats.rankdata(flat, axis=0)  # equal numbers share the mean of theirs
         scores = ndtri((ranks - 0.375) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
         within = scores.var(axis=1, ddof=1).mean(axis=0)
         between = scores.mean(axis=1).var(axis=0, ddof=1)

@@ -186,7 +186,6 @@ class ChainPriors(ChainState):
         )
 
 
-@stored
 @attrs.define(eq=False)
 class FactorDraws(ChainState):
     """Rows (m x n_rows x K), columns (m x n_columns x K) and priors of m draws."""
