@@ -55,7 +55,8 @@ from mcframe.posterior.conformal import ConformalPredictions
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
-from mcframe.tables.pooling import Pooled, pool
+from mcframe.tables.pooling import Pooled
+from mcframe.tables.regression import pool
 from mcframe.loading import load
 from mcframe.selection import (
     Comparison,

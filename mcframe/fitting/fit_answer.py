@@ -521,8 +521,10 @@ class Fit(BlockAnswer["FitPictures"]):
         table = self.problem.tables[block]
         z, y = self.problem.compared(block, self.latent, self.effects)
         entries = np.full(table.shape, np.nan)
-        densities = likelihood.log_likelihood(z, y) + table.units.log_derivative(table.columns)
-        entries[table.rows, table.columns] = densities
+        places = table.rows, table.columns
+        numbers = table.units.invert(table.values, *places)
+        slopes = table.units.log_derivative(numbers, *places)
+        entries[places] = likelihood.log_likelihood(z, y) + slopes
         return table.wrap(entries)
 
     def losses_at(

@@ -43,12 +43,22 @@ class Transform(ABC):
         """The length on the side of the data of 1 on the side of the losses; None if it varies."""
         return 1.0
 
+    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array | float:
+        """The log density on the side of the data less that on the side of the losses.
+
+        The logarithm of the derivative of ``apply`` at these numbers; 0 where the unit varies and
+        there is no density, as of ranks, whose values have steps.
+        """
+        unit = self.unit(columns)
+        return 0.0 if unit is None else -np.log(unit)
+
     @property
     def by_column(self) -> Mapping[str, Array]:
         """The numbers of each column, by what is done with them."""
         return {}
 
 
+@stored
 @attrs.frozen(eq=False)
 class Chain(Transform):
     """Transforms one after the other, itself a ``Transform``; without any it changes nothing.
@@ -91,13 +101,13 @@ class Chain(Transform):
             product = product * unit
         return product
 
-    def log_derivative(self, columns: IntArray) -> Array | float:
-        """The log density in the units of the data less that of the transformed numbers.
-
-        0 where the unit varies: the values of ranks have steps and no density.
-        """
-        unit = self.unit(columns)
-        return 0.0 if unit is None else -np.log(unit)
+    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array | float:
+        """The sum of those of the transforms, each at the numbers that reach it."""
+        total: Array | float = 0.0
+        for transform in self.transforms:
+            total = total + transform.log_derivative(numbers, rows, columns)
+            numbers = transform.apply(numbers, rows, columns)
+        return total
 
     @property
     def by_column(self) -> Mapping[str, Array]:

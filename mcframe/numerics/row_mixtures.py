@@ -713,8 +713,8 @@ def leave_one_out(
         The variance of the noise that each number has beyond the rows' own distribution.
     rows : RowMixture
     column_of_number : array of integers (d,)
-        The column of the source table that each number codes, from 0, in ascending order. Numbers
-        of one source column are observed together.
+        The column of the source table that each number codes, from 0, in ascending order. Where
+        some numbers of a source column are missing, the others are given for each other.
     """
     observed = ~np.isnan(values)
     means, variances, logs = (np.zeros((len(rows.means), *values.shape)) for _ in range(3))
@@ -751,7 +751,8 @@ def leave_one_out(
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
             for width, first_columns in wide_sources:
                 # Pairs of a row and a source column; one row for all that are observed alike.
-                row_of_pair, source_of_pair = np.nonzero(pattern[:, first_columns])
+                whole_sources = pattern[:, first_columns[:, None] + np.arange(width)].all(axis=2)
+                row_of_pair, source_of_pair = np.nonzero(whole_sources)
                 positions = n_observed_before[row_of_pair, first_columns[source_of_pair]][
                     :, None
                 ] + np.arange(width)

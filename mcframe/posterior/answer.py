@@ -239,6 +239,51 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         cells = self._cells(block, rows, columns, pairs, unknown)
         return cells.array(self._evaluated(cells, block, lambda part: part.probabilities()[1]))
 
+    def expected(
+        self,
+        block: str,
+        function: Callable[[Array], Array],
+        rows: Positions = None,
+        columns: Positions = None,
+    ) -> InFormOfData:
+        """The expectation of a function of new observations of a location, by quadrature.
+
+        Parameters
+        ----------
+        block : str
+            With a likelihood of a location, such as ``Gaussian``.
+        function : callable
+            From values in the units of the data (..., N), whose last axis are the cells, to
+            numbers of that shape.
+        rows, columns : as in ``predict``
+
+        Returns
+        -------
+        In the shape of ``predict``.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> model = mc.Model([mc.Block("logs", mc.Gaussian(), bias=True)], [mc.NuclearNorm()])
+        >>> posterior = mc.posterior(model, {"logs": np.array([[1.0, 2.0], [2.0, np.nan]])})
+        >>> mean, sd = (answer("logs", [1], [1]) for answer in (posterior.predict, posterior.sd))
+        >>> lognormal = np.exp(mean + 0.5 * sd**2)
+        >>> bool(np.allclose(posterior.expected("logs", np.exp, [1], [1]), lognormal, rtol=1e-3))
+        True
+        """
+        likelihood = self.model.block(block).likelihood
+        if not likelihood.location:
+            raise ModelError(
+                f"block {block!r}: {type(likelihood).__name__} is no likelihood of a location;"
+                " ask for its mean, its probabilities or draws"
+            )
+        cells = self._cells(block, rows, columns)
+
+        def expectation(part: Predictive) -> Array:
+            return part.expected_of_observations(lambda y: function(part.to_data_units(y)))
+
+        return cells.form(self._evaluated(cells, block, expectation))
+
     def log_predictive_density(
         self, block: str, rows: Positions, columns: Positions, values: ArrayLike
     ) -> Array:
@@ -264,7 +309,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
         densities = [predictive.log_density(batch) for predictive, batch in pairs]
         log_densities = np.concatenate([np.zeros(0), *densities])
-        return np.asarray(log_densities + table.units.log_derivative(table.columns))
+        places = table.rows, table.columns
+        numbers = table.units.invert(table.values, *places)
+        return np.asarray(log_densities + table.units.log_derivative(numbers, *places))
 
     def sample(self, block: str, m: int, rows: Positions = None) -> Array:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.

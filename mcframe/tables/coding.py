@@ -8,18 +8,24 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 import numpy as np
-from scipy.special import softmax, xlogy
+from scipy.special import ndtr, ndtri, softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import ValueKind
 from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
-from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, TINY
+from mcframe.contracts.rounding import EPS, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.stored_classes import stored
+from mcframe.model.transforms import Chain
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.predictive import QUADRATURE_NODES, normal_nodes
 from mcframe.runtime.machine import limits_blas
 from mcframe.tables.columns import Column
 
 DAY_MICROSECONDS = 86_400e6
+# The scale of a column whose codes are Gaussian themselves.
+AS_IN_THE_DATA = Chain()
+# The row and the column of numbers of which a transform asks neither.
+NO_PLACES = (np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
 # The log loss of a code is that of at least this probability.
 LEAST_PROBABILITY = 1e-4
 # Probabilities nearer to 0 and 1 than this are rounded to these.
@@ -32,6 +38,10 @@ EARLIEST_DATE, LATEST_DATE = (
     (dt.datetime(*day) - EPOCH) / dt.timedelta(microseconds=1)
     for day in ((1, 1, 2), (9999, 12, 30))
 )
+
+
+# Rows and columns of a block, a cell for each number of an entry.
+Cells = tuple[IntArray, IntArray]
 
 
 @attrs.frozen(eq=False)
@@ -115,12 +125,20 @@ class BaseCoding(ABC):
     """The way from a column's values to numbers, and back: what ``Numbers`` and ``Choice`` share.
 
     An *answer* is what a fit says of entries: means, or probabilities (n_entries x n_values).
-    ``measure`` says in words what ``error`` is, and ``reads_variances`` whether answers depend on
-    the variances of predictions.
+    ``measure`` says in words what ``error`` is.
     """
 
     measure: ClassVar[str]
-    reads_variances: ClassVar[bool] = False
+
+    @property
+    def reads_variances(self) -> bool:
+        """True if answers depend on the variances of predictions."""
+        return False
+
+    @property
+    def is_drawn_last(self) -> bool:
+        """True if draws come from probabilities, given the numbers that are drawn before."""
+        return False
 
     @property
     def width(self) -> int:
@@ -172,14 +190,25 @@ class Numbers(BaseCoding):
         No number lies outside. A mean that does is answered by the bound, which is nearer.
     unit : float
         Codes are numbers over it: a power of two where squares would overflow or vanish, else 1.
+    scale : Chain
+        The transform of codes to the numbers of which rows are Gaussian; empty: codes themselves.
+        Unless it is empty, the numbers of the column have the mean 0 and the deviation 1.
+    scale_gain : float
+        By how much the mean log density of held-out numbers is larger than on the plainest scale.
+    support : (lowest, highest)
+        Codes between which answers lie on that scale: the bounds, or evident ones such as 0.
     """
 
     whole: tuple[int, int] | None = None
     lower: float = -np.inf
     upper: float = np.inf
     unit: float = 1.0
+    scale: Chain = AS_IN_THE_DATA
+    scale_gain: float = 0.0
+    support: tuple[float, float] = (-np.inf, np.inf)
 
     places: ClassVar[None] = None
+    has_scale: ClassVar[bool] = True  # where the posterior of rows fills the table
     measure = "root mean square"
     rule: ClassVar[str] = ""  # of the numbers that are allowed
 
@@ -225,13 +254,68 @@ class Numbers(BaseCoding):
         inside = np.clip(codes, float(lowest), float(highest)).tolist()  # infinities, too
         return [min(max(round(code), lowest), highest) for code in inside]
 
+    @property
+    def scale_in_words(self) -> str:
+        """The scale, without the standard units that are its last step."""
+        return str(Chain(self.scale.transforms[:-1]))
+
+    @property
+    def reads_variances(self) -> bool:
+        """True on another scale, where a mean depends on how far the numbers are spread."""
+        return len(self.scale) > 0
+
+    def numbers(self, codes: Array) -> Array:
+        """The codes on the scale (n_items x 1), NaN where missing."""
+        return self.scale.apply(codes, *NO_PLACES)[:, None]
+
+    def within(self, numbers: Array) -> Array:
+        """The codes of numbers on the scale, within the bounds."""
+        codes = np.clip(self.scale.invert(numbers, *NO_PLACES), *self.support)
+        return np.clip(codes, self.lower / self.unit, self.upper / self.unit)
+
+    def log_slopes(self, codes: Array) -> Array | float:
+        """The logarithm of the derivative of the scale at codes."""
+        return self.scale.log_derivative(codes, *NO_PLACES)
+
     def decode(self, means: Array, variances: Array | None = None) -> Array:
-        """The mean response, within the bounds."""
-        return np.clip(means[:, 0], self.lower / self.unit, self.upper / self.unit)
+        """The mean response in the column's own unit, within the bounds.
+
+        On another scale that of a normal distribution with these moments, or its median where
+        there are no variances.
+        """
+        if variances is None or not len(self.scale):
+            return self.within(means[:, 0])
+        return self.moment(means, variances, 1)
+
+    def moment(self, means: Array, variances: Array, power: int) -> Array:
+        """The mean of a power of a code that is normal on the scale."""
+        points, shares = normal_nodes(QUADRATURE_NODES)
+        nodes = means[:, -1] + np.sqrt(variances[:, -1]) * points[:, None]
+        mean: Array = shares @ self.within(nodes) ** power
+        return mean
 
     def predicted(self, answer: Array) -> Array:
         """The mean response itself."""
         return answer
+
+    def expected(self, posterior: Any, block: str, cells: Cells, power: int = 1) -> Array:
+        """The mean of a power of a new code under a posterior, at the cells of the column."""
+        return np.asarray(
+            posterior.expected(block, lambda numbers: self.within(numbers) ** power, *cells)
+        )
+
+    def deviations(self, posterior: Any, block: str, cells: Cells) -> Array:
+        """The standard deviations of new codes under a posterior, at the cells of the column."""
+        if not len(self.scale):
+            return np.asarray(posterior.sd(block, *cells))
+        mean = self.expected(posterior, block, cells)
+        squares = self.expected(posterior, block, cells, 2)
+        return np.sqrt(np.maximum(squares - np.square(mean), 0.0))
+
+    def ends(self, posterior: Any, block: str, cells: Cells, level: float) -> tuple[Array, Array]:
+        """The ends of intervals of new codes under a posterior, at the cells of the column."""
+        lower, upper = (self.within(end) for end in posterior.interval(block, level, *cells))
+        return lower, upper
 
     def losses(self, answer: Array, codes: Array) -> Array:
         """The loss of a prediction at each of the observed numbers."""
@@ -260,6 +344,7 @@ class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
 
     rule = "; counts are whole numbers from 0"
+    has_scale = False
 
     @property
     def is_whole(self) -> bool:
@@ -305,6 +390,7 @@ class Dates(Numbers):
     furthest: float = attrs.field(default=LATEST_DATE, kw_only=True)
 
     measure = "root mean square, days"
+    has_scale = False
 
     def codes(self, column: Column) -> Array:
         """Days since the centre."""
@@ -337,6 +423,11 @@ class Choice(BaseCoding):
     places: tuple[Any, ...]
 
     measure = "share wrong"
+
+    @property
+    def is_drawn_last(self) -> bool:
+        """True: a place is drawn."""
+        return True
 
     def codes(self, column: Column) -> Array:
         """The place of each value, NaN where missing."""
@@ -493,7 +584,11 @@ class Indicator(Choice):
     smoothing: float = 0.0
 
     usual_slope: ClassVar[float] = PRIOR_SLOPE
-    reads_variances: ClassVar[bool] = True
+
+    @property
+    def reads_variances(self) -> bool:
+        """True: the less a row says, the nearer are probabilities to the shares."""
+        return True
 
     def explained_share(self, variances: Array | None) -> Array:
         """The explained share of entries, from 0 to 1 (n, or 1 if it is the reference)."""
@@ -711,12 +806,118 @@ class CountedNumbers(Counts):
 
     bend: float = attrs.field(kw_only=True)
 
-    def decode(self, means: Array, variances: Array | None = None) -> Array:
-        """The mean, above 0."""
-        m = means[:, 0]
+    def within(self, numbers: Array) -> Array:
+        """The means or ends of intervals, above 0."""
+        m = numbers
         if self.bend == 0.0:  # of a column of zeros
             return np.maximum(m, 0.0)
         return np.where(m > self.bend, m, self.bend * np.exp(np.minimum(m / self.bend, 1.0) - 1.0))
+
+
+@stored
+@attrs.frozen
+class SemiContinuous(Numbers):
+    """A value with a point mass, such as 0, or else a continuous number: two numbers of a block.
+
+    The first one is 1 where the code is another than the ``atom``, and 0 where it is not. The
+    second one is the code on the scale, missing where it is the atom (a two-part model: Duan and
+    others, A comparison of alternative models for the demand for medical care, Journal of Business
+    and Economic Statistics 1, 1983). The mean is ``(1 - p) atom + p m`` with p the probability of
+    another value, by ``part``, and m the mean of these.
+
+    Parameters
+    ----------
+    atom : float
+    part : Indicator
+        The probabilities of the atom and of another value.
+    """
+
+    atom: float = attrs.field(kw_only=True)
+    part: Indicator = attrs.field(default=Indicator((False, True)), kw_only=True)
+
+    @classmethod
+    def at(cls, coding: Numbers, atom: float) -> "SemiContinuous":
+        """A coding of numbers, with a point mass."""
+        return cls(coding.whole, coding.lower, coding.upper, coding.unit, atom=atom)
+
+    @property
+    def scale_in_words(self) -> str:
+        """The point mass, and the scale of other numbers."""
+        scale = super().scale_in_words
+        return f"{self.atom * self.unit:g} or {'x' if scale == str(Chain()) else scale}"
+
+    @property
+    def reads_variances(self) -> bool:
+        """True: the probabilities do."""
+        return True
+
+    @property
+    def is_drawn_last(self) -> bool:
+        """True: first it is drawn whether it is the atom."""
+        return True
+
+    @property
+    def width(self) -> int:
+        """2: whether it is another number, and this number."""
+        return 2
+
+    def parts(self, codes: Array) -> Array:
+        """1 where a code is another than the atom, 0 where it is not, NaN where it is missing."""
+        return np.where(np.isnan(codes), np.nan, codes != self.atom)
+
+    def numbers(self, codes: Array) -> Array:
+        """The part of each code and its number on the scale (n_items x 2)."""
+        others = np.where(codes == self.atom, np.nan, codes)
+        return np.column_stack([self.parts(codes), self.scale.apply(others, *NO_PLACES)])
+
+    def probability(self, means: Array, variances: Array | None) -> Array:
+        """The probability of another value than the atom, of raw predictions (n x 2)."""
+        first = None if variances is None else variances[:, :1]
+        return self.part.decode(means[:, :1], first)[:, 1]
+
+    def with_reference(self, variances: Array | None) -> Self:
+        """The coding for which these are variances of held-out entries (n x 2)."""
+        first = None if variances is None else variances[:, :1]
+        return attrs.evolve(self, part=self.part.with_reference(first))
+
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
+        """The mean response in the column's own unit."""
+        others = means[:, 1:], None if variances is None else variances[:, 1:]
+        mean = super().decode(*others)
+        return self.mixed(self.probability(means, variances), mean, 1)
+
+    def mixed(self, probability: Array, mean: Array, power: int) -> Array:
+        """The mean of a power, from that of other values than the atom."""
+        mixed: Array = (1.0 - probability) * self.atom**power + probability * mean
+        return mixed
+
+    def raw(self, posterior: Any, block: str, cells: Cells) -> RawPredictions:
+        """Raw predictions of the entries (n x 2), whose cells stand side by side."""
+        raw = RawPredictions.of(posterior, block, *cells)
+        return raw.of_rows(slice(None), cells[0].size // 2, 2)
+
+    def expected(self, posterior: Any, block: str, cells: Cells, power: int = 1) -> Array:
+        """The mean of a power of a new code under a posterior."""
+        raw, (rows, columns) = self.raw(posterior, block, cells), cells
+        mean = super().expected(posterior, block, (rows[1::2], columns[1::2]), power)
+        return self.mixed(self.probability(raw.means, raw.variances), mean, power)
+
+    def ends(self, posterior: Any, block: str, cells: Cells, level: float) -> tuple[Array, Array]:
+        """The quantiles with equal tails, of the distribution with a point mass."""
+        raw = self.raw(posterior, block, cells)
+        assert raw.variances is not None  # of a posterior
+        p = self.probability(raw.means, raw.variances)
+        means, deviations = raw.means[:, 1], np.sqrt(raw.variances[:, 1])
+        [atom] = self.scale.apply(np.array([self.atom]), *NO_PLACES)
+        below = p * ndtr((atom - means) / deviations)
+
+        def quantile(u: float) -> Array:
+            past_atom = u > below + 1.0 - p
+            shares = np.where(past_atom, u - (1.0 - p), u) / p
+            others = self.within(means + deviations * ndtri(np.clip(shares, EPS, 1.0 - EPS)))
+            return np.where((u > below) & ~past_atom, self.atom, others)
+
+        return quantile(0.5 - 0.5 * level), quantile(0.5 + 0.5 * level)
 
 
 @limits_blas  # threads wait for one another at numbers as few as these
@@ -733,6 +934,9 @@ def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
     raw : RawPredictions (n x width of the coding)
         What was predicted of them.
     """
+    if isinstance(coding, SemiContinuous):
+        part = RawPredictions(*(numbers[:, :1] for numbers in raw.parts))
+        return attrs.evolve(coding, part=calibrated(coding.part, coding.parts(codes), part))
     if not codes.size or not isinstance(coding, Indicator):
         return coding
     places = codes.astype(np.intp)

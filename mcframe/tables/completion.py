@@ -1,6 +1,6 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal
@@ -27,16 +27,17 @@ from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.coded_rows import CodedRows, conditioned
-from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
+from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers, SemiContinuous
+from mcframe.tables.compatible_draws import PartedColumns, compatible_codes
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     answers,
-    by_block,
     codes_of_intervals,
     data_of,
     members_of,
 )
+from mcframe.tables.formula_terms import Formula
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import standard_units
 from mcframe.tables.rows_choice import RowsChoice
@@ -44,6 +45,19 @@ from mcframe.tables.rows_folds import FOLD_TOLERANCE
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import CompletionPictures
+
+
+class DrawnTables(list[Frame]):
+    """Completed tables, a list, with the formula whose terms their draws keep.
+
+    Attributes
+    ----------
+    formula : Formula or None
+    """
+
+    def __init__(self, tables: Iterable[Frame], formula: Formula | None) -> None:
+        super().__init__(tables)
+        self.formula = formula
 
 
 def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> list[Frame]:
@@ -91,6 +105,8 @@ class DrawnRows(Generic[Frame]):
     units : AffineUnits
     values : array (n x d)
         The numbers in standard units, NaN where missing.
+    parted : PartedColumns or None
+        Where outcomes have a regression on terms of the other columns.
     """
 
     declared: Declared[Frame]
@@ -98,10 +114,15 @@ class DrawnRows(Generic[Frame]):
     chosen: RowsChoice
     units: AffineUnits
     values: Array
+    parted: PartedColumns | None = None
 
     @classmethod
     def of(
-        cls, declared: Declared[Frame], posterior: Posterior, chosen: RowsChoice
+        cls,
+        declared: Declared[Frame],
+        posterior: Posterior,
+        chosen: RowsChoice,
+        formula: Formula | None = None,
     ) -> "DrawnRows[Frame]":
         """The rows of a table.
 
@@ -117,7 +138,15 @@ class DrawnRows(Generic[Frame]):
             chosen = attrs.evolve(chosen, prior_rows=min(chosen.prior_rows, most))
         units = standard_units(numbers)
         values = units.apply(numbers, *np.ogrid[:n_rows, :width])
-        return cls(declared, posterior.engine, chosen, units, values)
+        parted = None
+        if formula is not None and formula.further_terms:
+            if chosen.components is None:
+                raise ModelError(
+                    "terms need a distribution of rows, and the table is so wide that it has"
+                    " factors; complete it with fewer columns"
+                )
+            parted = PartedColumns.of(formula, declared.columns)
+        return cls(declared, posterior.engine, chosen, units, values, parted)
 
     def tables(self, m: int, seed: int) -> list[Frame]:
         """m draws of the completed table, in the library it came in."""
@@ -137,7 +166,36 @@ class DrawnRows(Generic[Frame]):
             posterior = self.distribution(rng).condition(self.values, self.precisions)
             drawn, noise = posterior.draws(rows, rng, 1)[0], NOISE_SHARE
         drawn = drawn + np.sqrt(noise) * rng.standard_normal(drawn.shape)
-        return self.declared.with_codes(self.codes(posterior, drawn, rng))
+        codes = self.codes(posterior, drawn, rng)
+        if self.parted is not None and posterior is not None:
+            proposals = self.proposals(self.parted, posterior, rng)
+            codes = compatible_codes(self.parted, codes, proposals, rng)
+        return self.declared.with_codes(codes)
+
+    def proposals(
+        self,
+        parted: PartedColumns,
+        posterior: RowsPosterior,
+        rng: np.random.Generator,
+        count: int = 40,
+    ) -> dict[Any, Array]:
+        """Draws of the covariates given the observed ones alone, as codes (count x n) by name."""
+        values = self.values.copy()
+        for column in parted.outcomes:
+            assert column.place is not None  # of a column in a block
+            values[:, column.place : column.place + column.block_coding.width] = np.nan
+        rows = attrs.evolve(self, values=values)
+        conditioned_rows = posterior.condition(values, self.precisions)
+        drawn = conditioned_rows.draws(np.arange(len(values)), rng, count)
+        drawn = drawn + np.sqrt(NOISE_SHARE) * rng.standard_normal(drawn.shape)
+        codes = [rows.codes(conditioned_rows, one, rng) for one in drawn]
+        proposals = {}
+        for column in parted.covariates:
+            whole = np.nan_to_num(np.tile(column.codes, (count, 1)))
+            if column.column.missing.any():
+                whole[:, column.column.missing] = [one[column.name] for one in codes]
+            proposals[column.name] = whole
+        return proposals
 
     @property
     def precisions(self) -> Array:
@@ -196,7 +254,7 @@ class DrawnRows(Generic[Frame]):
         codes: dict[Any, Array] = {}
         completed = self.values.copy()
         columns = self.modelled.items()
-        for place, column in sorted(columns, key=lambda item: isinstance(item[1].coding, Choice)):
+        for place, column in sorted(columns, key=lambda item: item[1].block_coding.is_drawn_last):
             coding, missing = column.block_coding, np.flatnonzero(column.column.missing)
             if not missing.size:
                 continue
@@ -208,30 +266,60 @@ class DrawnRows(Generic[Frame]):
                 codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
                 completed[cells] = self.units.apply(codes[column.name][:, None], *cells)
                 continue
+            if isinstance(coding, SemiContinuous):
+                first = self.probabilities(posterior, coding.part, completed, missing, place)
+                parts = drawn_places(first, rng)
+                others = drawn[cells][:, 1:]
+                if posterior is not None:  # given which of the two it is
+                    completed[missing, place] = self.units.apply(parts, missing, numbers[0])
+                    rows = posterior.condition(completed[missing], self.precisions)
+                    others = rows.draws(np.arange(missing.size), rng, 1)[0][:, numbers[1:]]
+                    others = others + np.sqrt(NOISE_SHARE) * rng.standard_normal(others.shape)
+                amounts = self.units.invert(others, missing[:, None], numbers[1:])[:, 0]
+                values = column.rounded(coding.within(amounts))
+                codes[column.name] = np.where(parts == 1.0, values, coding.atom)
+                completed[cells] = self.units.apply(coding.numbers(codes[column.name]), *cells)
+                continue
             if not isinstance(coding, Choice):
                 completed[cells] = drawn[cells]
-                answer = coding.predicted(coding.decode(self.units.invert(drawn[cells], *cells)))
-                codes[column.name] = coding.whole_within(answer)
+                answer = coding.within(self.units.invert(drawn[cells], *cells)[:, 0])
+                codes[column.name] = coding.whole_within(column.rounded(answer))
                 continue
-            if posterior is None:
-                at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
-                mixture = [part.reshape(1, missing.size, -1) for part in self.engine.mixture(*at)]
-                noise = self.engine.noise[numbers]
-            else:
-                conditional = posterior.condition(completed[missing], self.precisions).cells
-                weights = conditional.responsibilities.T[:, :, None]
-                mixture = [
-                    weights,
-                    conditional.means[:, :, numbers],
-                    conditional.variances[:, :, numbers],
-                ]
-                noise = NOISE_SHARE
-            means, variances = moments_of(*mixture)
-            answer = coding.decode(self.units.invert(means, *cells), variances + noise)
+            answer = self.probabilities(posterior, coding, completed, missing, place)
             places = drawn_places(answer, rng)
             completed[cells] = self.units.apply(coding.numbers(places), *cells)
             codes[column.name] = places
         return codes
+
+    def probabilities(
+        self,
+        posterior: RowsPosterior | None,
+        coding: Choice,
+        completed: Array,
+        missing: IntArray,
+        place: int,
+    ) -> Array:
+        """The probabilities of values in some rows, given what is observed and drawn so far.
+
+        Their numbers stand from a place on. Of factors given what is observed alone.
+        """
+        numbers = place + np.arange(coding.width)
+        cells = np.ix_(missing, numbers)
+        if posterior is None:
+            at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
+            mixture = [part.reshape(1, missing.size, -1) for part in self.engine.mixture(*at)]
+            noise = self.engine.noise[numbers]
+        else:
+            conditional = posterior.condition(completed[missing], self.precisions).cells
+            weights = conditional.responsibilities.T[:, :, None]
+            mixture = [
+                weights,
+                conditional.means[:, :, numbers],
+                conditional.variances[:, :, numbers],
+            ]
+            noise = NOISE_SHARE
+        means, variances = moments_of(*mixture)
+        return coding.decode(self.units.invert(means, *cells), variances + noise)
 
 
 def ranks_of(rows: RowsPosterior | None, place: int, numbers: Array) -> Array:
@@ -322,12 +410,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             answer = self.probabilities[column.name]
             places = column.block_coding.predicted(answer).astype(np.intp)
             errors[column.name] = 1.0 - answer[np.arange(places.size), places]
-        for block, members, cells in by_block(self.declared.missing_entries(Numbers)):
-            sds, end = np.asarray(self.answer.sd(block, *cells)), 0
-            for column, rows in members:
-                coding, start, end = column.block_coding, end, end + rows.size
-                assert isinstance(coding, Numbers)
-                errors[column.name] = coding.unit * sds[start:end]
+        for column, rows in self.declared.missing_entries(Numbers):
+            coding: Any = column.coding
+            sds = coding.deviations(self.answer, column.block_name, column.entries(rows))
+            errors[column.name] = coding.unit * sds
         return errors
 
     @property
@@ -520,7 +606,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         new = conditioned(posterior, data_of(self.declared.columns, rows.codes, rows.table))
         return self._ends(new, rows.missing_entries(self._numbers), level, rows.filled)
 
-    def draws(self, m: int, random_state: RandomState = 0) -> list[Frame]:
+    def draws(
+        self,
+        m: int,
+        random_state: RandomState = 0,
+        *,
+        terms: Sequence[str] | str | None = None,
+    ) -> list[Frame]:
         """Return m completed tables with random draws in the missing entries: multiple imputation.
 
         The tables have the library, dtypes and order of the table; observed entries are unchanged.
@@ -534,12 +626,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         numbers one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations
         less. The missing entries of each row are then drawn jointly, given its observed entries.
         Labels, levels and categories are drawn by their probabilities, one column after the other,
-        given what is drawn already. Numbers are drawn from the mixture, within the bounds of their
-        column and dtype, with variances that suit the errors in rows that were not drawn. Counts
-        are observed ones, drawn with replacement, with the ranks of such numbers. For a wide table
-        factors are drawn from their posterior, and labels given the observed entries. Rows are
-        assumed to be independent. The draws do not model entries that are missing because of their
-        own value; see ``report``.
+        given what is drawn already. Numbers are drawn from the mixture, on the scale of their
+        column, with variances that suit the errors in rows that were not drawn: they lie in the
+        support of the column, and are whole where all observed ones are. Counts are observed ones,
+        drawn with replacement, with the ranks of such numbers. For a wide table factors are drawn
+        from their posterior, and labels given the observed entries. Rows are assumed to be
+        independent. The draws do not model entries that are missing because of their own value;
+        see ``report``.
 
         For the posterior of a declared model (``Completion.of``) they are ``Posterior.sample``.
 
@@ -549,11 +642,23 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             The number of tables; 20 or more for intervals.
         random_state : int, generator of numpy or None, default 0
             Draw k is the same for every m, of one seed.
+        terms : list of str or a formula, optional
+            Terms that the analysis will use beside columns by themselves: ``["x1**2", "x1:x2"]``
+            or ``"y ~ x1 + I(x1**2) + x1:x2"``. Rows that are Gaussian have linear regressions, and
+            draws without terms bias the coefficients of squares and products towards 0. With terms
+            all numbers that stand in none of them are drawn from a linear regression on the other
+            columns and the terms, whose parameters are drawn, and missing covariates are drawn
+            such that these outcomes are likely (Bartlett and others, Statistical Methods in
+            Medical Research 24, 2015). The residuals are normal in the unit of the outcome: of its
+            support only declared bounds are kept. See ``mc.pool.formula``.
 
         Raises
         ------
         ModelError
-            For an optimum, which has no distribution.
+            For an optimum, which has no distribution; if terms cannot be read or name no column,
+            or there are too few rows for them; for a table that is so wide that it has factors.
+        DataError
+            If a term is not finite, such as the logarithm of a number that is not above 0.
 
         Examples
         --------
@@ -566,10 +671,20 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         (20, np.False_)
         """
         m, seed = Options.m(m), Options.random_state(random_state)
+        formula = None if terms is None else Formula.of_terms(terms)
         posterior, chosen = self.demand_posterior("draws"), self.chosen
-        if not isinstance(chosen, RowsChoice):
-            return tables_of_draws(self.declared, attrs.evolve(posterior, random_state=seed), m)
-        return DrawnRows.of(self.declared, posterior, chosen).tables(m, seed)
+        if formula is not None:
+            formula.check([column.name for column in self.declared.columns])
+        if isinstance(chosen, RowsChoice):
+            rows = DrawnRows.of(self.declared, posterior, chosen, formula)
+            return DrawnTables(rows.tables(m, seed), formula)
+        if formula is not None and formula.further_terms:
+            raise ModelError(
+                "terms need the distribution of rows that complete chooses, and this is the"
+                " posterior of a declared model; draw without terms, or take complete"
+            )
+        posterior = attrs.evolve(posterior, random_state=seed)
+        return DrawnTables(tables_of_draws(self.declared, posterior, m), formula)
 
     def report(self) -> Frame:
         """Errors of each column on held-out entries, as a table in the library of the table.
@@ -579,7 +694,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
         the mean distance in levels), ``sd`` (the error at missing entries that the posterior
         expects, by the same measure), ``missingness_auc``, and the chosen
-        ``weight`` (of the nuclear norm, or of the prior in rows). Losses and errors are missing
+        ``weight`` (of the nuclear norm, or of the prior in rows), and the ``scale`` on which the
+        numbers of a column are Gaussian. Losses and errors are missing
         for columns that are in no block.
 
         **When they hold.** The held-out entries are a random sample of the observed ones. For the
@@ -616,6 +732,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if scores is not None:
                 row |= {name: getattr(scores, name) for name in SCORE_COLUMNS}
                 row["measure"] = column.block_coding.measure
+            if isinstance(column.coding, Numbers):
+                row["scale"] = column.coding.scale_in_words
             rows.append(row)
         return rows
 
@@ -670,6 +788,16 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         if weighted:
             weighting = "held-out entries are weighted where other columns predict missingness"
             sentences.append(f"{weighting}: {listed(weighted)}")
+        scales = [
+            f"{plain(column.name)!r} as {coding.scale_in_words}"
+            + f" (log density of its held-out numbers +{coding.scale_gain:.2f})"
+            * (coding.scale_gain > 0.0)
+            for column in self.declared.columns
+            if isinstance(coding := column.coding, Numbers)
+            and (coding.scale_gain > 0.0 or coding.width > 1)
+        ]
+        if scales:
+            sentences.append(f"columns that are Gaussian on another scale: {listed(scales)}")
         return sentences
 
 
@@ -677,10 +805,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc")
 REPORT_COLUMNS = (
     *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
-    *("sd", "missingness_auc", "weight"),
+    *("sd", "missingness_auc", "weight", "scale"),
 )
 PRINTED_COLUMNS = tuple(
-    name for name in REPORT_COLUMNS if name not in ("missingness_auc", "weight")
+    name for name in REPORT_COLUMNS if name not in ("missingness_auc", "weight", "scale")
 )
 
 

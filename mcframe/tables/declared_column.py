@@ -37,6 +37,7 @@ from mcframe.tables.coding import (
     Levels,
     Numbers,
     RawPredictions,
+    SemiContinuous,
     Steps,
 )
 from mcframe.tables.columns import (
@@ -111,6 +112,17 @@ class DeclaredColumn:
         """The block of a column that is in one."""
         assert self.block is not None
         return self.block
+
+    @cached_property
+    def has_whole_values(self) -> bool:
+        """True if all observed numbers are whole, whatever dtype holds them."""
+        codes = self.codes[~np.isnan(self.codes)]
+        is_scaled = isinstance(self.coding, Numbers) and self.coding.unit != 1.0
+        return not is_scaled and bool(np.all(np.rint(codes) == codes))
+
+    def rounded(self, codes: Array) -> Array:
+        """Codes as values of the column may be drawn: whole ones where all observed ones are."""
+        return np.rint(codes) if self.has_whole_values else codes
 
     def entries(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """Rows and columns of its block for these rows, the columns of a row side by side."""
@@ -280,6 +292,8 @@ def data_of(
 def names_of(column: DeclaredColumn) -> list[Any]:
     """Return what the columns of a block are called: of several of one column, its values too."""
     coding = column.block_coding
+    if isinstance(coding, SemiContinuous):
+        return [f"{plain(column.name)} is not {coding.atom * coding.unit:g}", column.name]
     if coding.width == 1 or not isinstance(coding, Choice):
         return [column.name]
     return [f"{plain(column.name)} = {plain(value)}" for value in coding.places]
@@ -310,8 +324,19 @@ def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
         for column, rows in members:
             width = column.block_coding.width
             start, end = end, end + rows.size * width
+            coding = column.block_coding
+            if (
+                isinstance(coding, Numbers)
+                and coding.reads_variances
+                and isinstance(fit, Posterior)
+            ):
+                yield (
+                    column,
+                    coding.expected(fit, block, (cells[0][start:end], cells[1][start:end])),
+                )
+                continue
             part = raw.of_rows(slice(start, end), rows.size, width)
-            yield column, column.block_coding.decode(part.means, part.variances)
+            yield column, coding.decode(part.means, part.variances)
 
 
 def predicted_codes(fit: Any, asked: Asked) -> dict[Any, Array]:
@@ -331,16 +356,13 @@ def codes_of_intervals(
     Within the bounds of their columns; whole numbers are rounded outwards.
     """
     lower, upper = dict[Any, Array](), dict[Any, Array]()
-    for block, members, cells in by_block(asked):
-        ends = posterior.interval(block, level, *cells)
-        lengths = np.cumsum([rows.size for _, rows in members])[:-1]
+    for column, rows in asked:
+        coding: Any = column.coding
+        ends = coding.ends(posterior, column.block_name, column.entries(rows), level)
         for codes, numbers, outwards in zip(
             (lower, upper), ends, (np.floor, np.ceil), strict=True
         ):
-            for (column, _), part in zip(members, np.split(numbers, lengths), strict=True):
-                coding: Any = column.coding
-                answer = coding.predicted(coding.decode(part[:, None]))
-                codes[column.name] = coding.whole_within(answer, outwards)
+            codes[column.name] = coding.whole_within(coding.predicted(numbers), outwards)
     return lower, upper
 
 

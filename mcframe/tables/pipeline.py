@@ -1,6 +1,6 @@
 """The stages in which the posterior of its rows fills a table.
 
-    read -> code -> hold out -> choose -> estimate -> calibrate -> fill
+    read -> code -> hold out -> scale -> choose -> estimate -> calibrate -> fill
 
 Each stage is a function, and what it returns is a class of its own. ``read_table``
 (``mcframe/tables/column_types.py``) is the first one.
@@ -14,20 +14,28 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import MOST_OPERATIONS
+from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.rows import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
+from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds, check_length
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
-from mcframe.tables.coding import NUMBERS_BLOCK
+from mcframe.tables.coding import NUMBERS_BLOCK, Numbers
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
-from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_content_order
+from mcframe.tables.declared_column import (
+    DeclaredColumn,
+    as_numbers,
+    in_content_order,
+    placed_columns,
+)
+from mcframe.tables.marginals import with_scales
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, takes_factors
-from mcframe.tables.rows_choice import RowsChoice, choose_rows
+from mcframe.tables.rows_choice import RowsChoice, choose_rows, nearest_prior
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # Mixtures are tried if no column has more categories than this, for they may separate many of them
@@ -58,6 +66,8 @@ class CodedTable:
         The numbers of these codes.
     column_of_number : array of integers (d,)
         The column of the table, counted in ``columns``, that each number belongs to; ascending.
+    best_codings : dict from column name to Numbers
+        Of columns whose numbers have a larger log density on another scale than the plainest one.
     """
 
     frame: Any
@@ -67,6 +77,19 @@ class CodedTable:
     codes: Array
     values: Array
     column_of_number: IntArray
+    best_codings: Mapping[Any, Numbers]
+
+    def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
+        """These rows as numbers of further codings of as many numbers, by column."""
+        columns = tuple(
+            attrs.evolve(column, coding=codings.get(column.name, column.coding))
+            for column in self.columns
+        )
+        values = [
+            column.block_coding.numbers(column_codes)
+            for column, column_codes in zip(columns, self.codes.T, strict=True)
+        ]
+        return attrs.evolve(self, columns=columns, values=np.column_stack(values))
 
     @property
     def is_sample(self) -> bool:
@@ -98,6 +121,41 @@ class HeldOutTable:
     folds: list[RowsFold]
     masks: list[Mask]
     missingness: list[Missingness]
+
+    def with_codings(self, codings: Mapping[Any, Numbers]) -> "HeldOutTable":
+        """These entries of the table as numbers of further codings, by column."""
+        coded = self.coded.with_codings(codings)
+        tables = {NUMBERS_BLOCK: table_of_numbers(coded.values)}
+        folds = [
+            attrs.evolve(
+                fold, values=coded.values, held_out=attrs.evolve(fold.held_out, tables=tables)
+            )
+            for fold in self.folds
+        ]
+        return attrs.evolve(self, coded=coded, folds=folds)
+
+    def densities(self) -> dict[Any, float]:
+        """The sums of log densities of held-out entries, by column, under one Gaussian.
+
+        Of columns that have another scale, in the unit of their codes.
+        """
+        sums = dict.fromkeys(self.coded.best_codings, 0.0)
+        prior = nearest_prior(self.coded.column_of_number.size)
+        for fold in self.folds:
+            mask = fold.held_out_entries
+            moments = fold.predict(fold.estimate(1, prior))
+            last = np.cumsum([column.block_coding.width for column in self.coded.columns]) - 1
+            for k, column in enumerate(self.coded.columns):
+                coding = column.coding
+                if not isinstance(coding, Numbers) or column.name not in sums:
+                    continue
+                rows = np.flatnonzero(mask[:, k] & ~np.isnan(self.coded.values[:, last[k]]))
+                numbers, mean = self.coded.values[rows, last[k]], moments.means[rows, last[k]]
+                variances = moments.variances[rows, last[k]] * moments.spread[last[k]] ** 2
+                logs = -0.5 * (np.square(numbers - mean) / variances + np.log(variances))
+                slopes = coding.log_slopes(self.coded.codes[rows, k])
+                sums[column.name] += float(np.sum(logs + slopes))
+        return sums
 
 
 @attrs.frozen(eq=False)
@@ -172,7 +230,7 @@ def complete_by_posterior(
     """
     rng = np.random.default_rng(seed)
     coded = code(table, rng)
-    held_out = hold_out(coded, groups, n_folds, rng)
+    held_out = scale(hold_out(coded, groups, n_folds, rng))
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
     calibrated = calibrate(held_out, chosen, estimated)
@@ -184,20 +242,30 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     columns = as_numbers(in_content_order(table.columns))
     modelled = tuple(column for column in columns if column.place is not None)
     others = tuple(column for column in columns if column.place is None)
+    n_rows = table.frame.shape[0]
+    most_numbers = len(modelled) + sum(column.block_coding.width for column in modelled)
+    may_have_atom = not is_wide(n_rows, most_numbers)  # of which numbers are missing together
+    scales = {
+        column.name: with_scales(column.coding, column.codes, may_have_atom)
+        for column in modelled
+        if isinstance(column.coding, Numbers) and column.coding.has_scale
+    }
+    modelled = placed_columns(
+        attrs.evolve(column, coding=scales[column.name][0]) if column.name in scales else column
+        for column in modelled
+    )
     widths = [column.block_coding.width for column in modelled]
     column_of_number = np.repeat(np.arange(len(modelled)), widths)
-    n_rows, most_rows = table.frame.shape[0], SUBSAMPLE_NUMBERS // column_of_number.size
+    most_rows = SUBSAMPLE_NUMBERS // column_of_number.size
     rows = np.arange(n_rows)
     if n_rows > most_rows:
         rows = np.sort(rng.choice(n_rows, most_rows, replace=False))
     codes = np.column_stack([column.codes[rows] for column in modelled])
-    values = [
-        column.block_coding.numbers(column_codes)
-        for column, column_codes in zip(modelled, codes.T, strict=True)
-    ]
-    return CodedTable(
-        table.frame, modelled, others, rows, codes, np.column_stack(values), column_of_number
+    best_codings = {name: best for name, (plain, best) in scales.items() if best != plain}
+    coded = CodedTable(
+        table.frame, modelled, others, rows, codes, codes, column_of_number, best_codings
     )
+    return coded.with_codings({})
 
 
 def hold_out(
@@ -235,6 +303,25 @@ def hold_out(
         masks = [masks[0] & (part_of_row == k)[:, None] for k in range(n_folds)]
     missingness = Missingness.of_columns(coded.values, coded.column_of_number, rng)
     return HeldOutTable(coded, folds, masks, missingness)
+
+
+def scale(held_out: HeldOutTable) -> HeldOutTable:
+    """Take another scale for each column whose held-out entries it makes likelier.
+
+    The density of a column by itself proposes the scale. It is taken if the entries are likelier
+    given the other columns, too, all of these on the scales that are proposed for them.
+    """
+    proposed = held_out.coded.best_codings
+    if not proposed:
+        return held_out
+    rescaled = held_out.with_codings(proposed)
+    if held_out.coded.has_factors or not held_out.folds:
+        return rescaled
+    plain, scaled = held_out.densities(), rescaled.densities()
+    better = {name: coding for name, coding in proposed.items() if scaled[name] > plain[name]}
+    if len(better) == len(proposed):
+        return rescaled
+    return held_out.with_codings(better) if better else held_out
 
 
 def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:

@@ -38,6 +38,8 @@ class Pooled:
         The share of the information on the estimate that is missing, from 0 to 1.
     n_tables : int
         m.
+    names : tuple of str
+        What the estimates are called, if they have names.
     """
 
     estimate: Any
@@ -45,6 +47,7 @@ class Pooled:
     degrees_of_freedom: Any
     fraction_missing: Any
     n_tables: int
+    names: tuple[str, ...] = ()
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of confidence intervals, by quantiles of t.
@@ -97,7 +100,7 @@ class Pooled:
         columns = [np.atleast_1d(quantity) for quantity in (*numbers, self.fraction_missing)]
         rows = [[f"{value:.4g}" for value in row] for row in zip(*columns, strict=True)]
         labelled = is_labelled(self.estimate)
-        names = map(str, self.estimate.index) if labelled else [""] * len(rows)
+        names = map(str, self.estimate.index) if labelled else self.names or [""] * len(rows)
         header = ["", "estimate", "sd", "2.5 %", "97.5 %", "df", "missing"]
         return [header, *([name, *row] for name, row in zip(names, rows, strict=True))]
 

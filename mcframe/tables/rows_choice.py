@@ -213,6 +213,12 @@ class PriorSearch:
         )
 
 
+def nearest_prior(width: int, priors: Sequence[float] = PRIOR_ROWS_TRIED) -> float:
+    """Return the prior that is the nearest to half the number of columns, which is tried first."""
+    distances = np.abs(np.log(priors) - np.log(0.5 * width))
+    return priors[int(np.argmin(distances))]
+
+
 def search_upwards(
     values: Sequence[float], first: float, is_better: Callable[[float], bool]
 ) -> None:
@@ -248,8 +254,7 @@ def choose_rows(
         return RowsChoice(1, prior_rows or DEFAULT_PRIOR_ROWS), []
     width = folds[0].column_of_number.size
     search = PriorSearch(folds, PRIOR_ROWS_TRIED if prior_rows is None else (prior_rows,))
-    distances = np.abs(np.log(search.priors) - np.log(0.5 * width))
-    search.search_priors(search.priors[int(np.argmin(distances))], NOISE_SHARE)
+    search.search_priors(nearest_prior(width, search.priors), NOISE_SHARE)
     if extra_candidate is not None and extra_candidate.prior_rows is not None:
         search.try_candidate(1, extra_candidate.prior_rows, extra_candidate.feature_noise)
     if folds[0].targets_inform_targets:

@@ -1,0 +1,407 @@
+"""The scale on which a column of numbers is nearly Gaussian, chosen by held-out log density.
+
+Rows are Gaussian on these scales. An answer goes back to the column's own unit, and so lies in
+the support of the column: a positive number stays positive, and a share between 0 and 1.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import attrs
+import numpy as np
+from scipy.special import expit, ndtr
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.stored_classes import stored
+from mcframe.model.transforms import AffineUnits, Chain, Transform
+from mcframe.tables.coding import NO_PLACES, Numbers, SemiContinuous
+
+
+class Bent(Transform):
+    """A scale whose unit differs from number to number."""
+
+    def unit(self, columns: IntArray) -> None:
+        """None: it varies."""
+
+
+@stored
+@attrs.frozen
+class Mirrored(Transform):
+    """The number with the opposite sign."""
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """-x."""
+        return -numbers
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """-z."""
+        return -numbers
+
+    def __str__(self) -> str:
+        return "-x"
+
+
+@stored
+@attrs.frozen
+class AboveBound(Bent):
+    """``s log(exp(y / s) - 1)`` of a number x above a bound, ``y = x - bound``; else ``log y``.
+
+    Far from the bound this is y, near to it ``s log(y / s)``: the inverse of the softplus
+    function. Beyond the largest number that was observed it is a straight line, so that an answer
+    there is not exponentially far away.
+
+    Parameters
+    ----------
+    bound : float
+    softness : float
+        s; infinite for the logarithm.
+    least, largest : float
+        The least y that is told apart from smaller ones, and the largest y that was observed.
+    """
+
+    bound: float
+    softness: float
+    least: float
+    largest: float
+
+    def bent(self, y: Array) -> Array:
+        """The number on this scale, without the straight line."""
+        if np.isinf(self.softness):
+            return np.log(y)
+        return y + self.softness * np.log(-np.expm1(-y / self.softness))
+
+    def slope(self, y: Array) -> Array:
+        """The derivative at y, without the straight line."""
+        return 1.0 / (y if np.isinf(self.softness) else -np.expm1(-y / self.softness))
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The numbers on this scale."""
+        y = np.maximum(numbers - self.bound, self.least)
+        inside, largest = np.minimum(y, self.largest), np.array(self.largest)
+        return self.bent(inside) + (y - inside) * self.slope(largest)
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The numbers above the bound."""
+        largest = np.array(self.largest)
+        inside = np.minimum(numbers, self.bent(largest))
+        y = np.exp(inside)
+        if np.isfinite(self.softness):
+            y = self.softness * np.logaddexp(0.0, inside / self.softness)
+        return self.bound + y + (numbers - inside) / self.slope(largest)
+
+    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The logarithm of the slope."""
+        return np.log(self.slope(np.clip(numbers - self.bound, self.least, self.largest)))
+
+    def __str__(self) -> str:
+        shifted = f"x {'+' if self.bound < 0.0 else '-'} {abs(self.bound):.3g}"
+        distance = shifted if self.bound else "x"
+        if np.isinf(self.softness):
+            return f"log({distance})"
+        return f"{distance}, as its logarithm below {self.softness:.3g}"
+
+
+@stored
+@attrs.frozen
+class BetweenBounds(Bent):
+    """``log((x - lower) / (upper - x))``, the logit.
+
+    Parameters
+    ----------
+    lower, upper : float
+    least : float
+        Numbers nearer to a bound than this count as at this distance.
+    """
+
+    lower: float
+    upper: float
+    least: float
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The logits of numbers."""
+        below = np.maximum(numbers - self.lower, self.least)
+        above = np.maximum(self.upper - numbers, self.least)
+        return np.log(below) - np.log(above)
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The numbers between the bounds."""
+        return self.lower + (self.upper - self.lower) * expit(numbers)
+
+    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """``log(1 / (x - lower) + 1 / (upper - x))``."""
+        below = np.maximum(numbers - self.lower, self.least)
+        above = np.maximum(self.upper - numbers, self.least)
+        return np.log(1.0 / below + 1.0 / above)
+
+    def __str__(self) -> str:
+        return f"logit of x between {self.lower:.3g} and {self.upper:.3g}"
+
+
+@stored
+@attrs.frozen
+class NormalScores(Bent):
+    """Normal scores of quantiles, linear between these and beyond them.
+
+    Parameters
+    ----------
+    knots, scores : tuples of floats
+        Quantiles, ascending, and the quantiles of the normal distribution of the same levels.
+    """
+
+    knots: tuple[float, ...]
+    scores: tuple[float, ...]
+
+    @classmethod
+    def of(cls, numbers: Array) -> "NormalScores | None":
+        """The scores of some quantiles of numbers, more where there are more; None of few.
+
+        None, too, of numbers with several modes, between which the density falls by half: these
+        are for a mixture of Gaussians to tell apart.
+        """
+        count = 5 + 2 * int(numbers.size >= 150) + 4 * int(numbers.size >= 500)
+        scores = np.linspace(-1.6, 1.6, count)
+        knots = np.quantile(numbers, ndtr(scores))
+        distinct = np.append(np.diff(knots) > 1e-9 * (knots[-1] - knots[0]), True)
+        if np.count_nonzero(distinct) < 4:
+            return None
+        densities = np.diff(ndtr(scores[distinct])) / np.diff(knots[distinct])
+        before = np.maximum.accumulate(densities)
+        after = np.maximum.accumulate(densities[::-1])[::-1]
+        if np.any(densities < 0.5 * np.minimum(before, after)):
+            return None
+        return cls(tuple(knots[distinct].tolist()), tuple(scores[distinct].tolist()))
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The scores of numbers."""
+        return continued(numbers, np.array(self.knots), np.array(self.scores))
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The numbers with these scores."""
+        return continued(numbers, np.array(self.scores), np.array(self.knots))
+
+    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The logarithm of the slope of the piece in which a number lies."""
+        slopes = np.diff(self.scores) / np.diff(self.knots)
+        pieces = np.searchsorted(self.knots, numbers) - 1
+        return np.asarray(np.log(slopes)[np.clip(pieces, 0, slopes.size - 1)])
+
+    def __str__(self) -> str:
+        return "normal scores"
+
+
+def continued(numbers: Array, sources: Array, targets: Array) -> Array:
+    """Return the piecewise linear function through points, with the outer pieces continued."""
+    pieces = np.clip(np.searchsorted(sources, numbers) - 1, 0, sources.size - 2)
+    slopes = np.diff(targets) / np.diff(sources)
+    return np.asarray(targets[pieces] + slopes[pieces] * (numbers - sources[pieces]))
+
+
+@attrs.frozen
+class Support:
+    """The ends of the range in which the values of a column lie, infinite where there are none.
+
+    ``lower_edge`` and ``upper_edge`` lie outside of all values, those at the ends included: half a
+    step of whole numbers, or half the distance of the nearest other value.
+    """
+
+    lower: float
+    upper: float
+    lower_edge: float
+    upper_edge: float
+
+    @classmethod
+    def of(cls, numbers: Array, lower: float, upper: float, whole: bool) -> "Support":
+        """The support of observed numbers with declared bounds, or evident ones.
+
+        Evident are 0 as the end of numbers of one sign, and 1 as that of numbers from 0 to 1. An
+        end that is farther from all numbers than these are from each other has no influence, and
+        is left out.
+        """
+        least, largest = float(np.min(numbers)), float(np.max(numbers))
+        if np.isinf(lower) and least >= 0.0:
+            lower = 0.0
+        if np.isinf(upper) and largest <= 0.0:
+            upper = 0.0
+        elif np.isinf(upper) and lower == 0.0 and largest <= 1.0 and not whole:
+            upper = 1.0
+        lower = -np.inf if least - lower > largest - least else lower
+        upper = np.inf if upper - largest > largest - least else upper
+        lower_edge = lower - edge_margin(numbers - lower, whole)
+        upper_edge = upper + edge_margin(upper - numbers, whole)
+        return cls(lower, upper, lower_edge, upper_edge)
+
+
+def edge_margin(distances: Array, whole: bool) -> float:
+    """Return how far beyond an end its edge lies, from the distances of numbers from the end."""
+    if whole:
+        return 0.5
+    return 0.0 if np.min(distances) > 0.0 else 0.5 * float(np.min(distances[distances > 0.0]))
+
+
+Maker = Callable[[Array], Chain | None]
+
+
+def scales_tried(support: Support, deviation: float) -> Iterator[Maker]:
+    """Yield functions that make a scale of numbers; the first is the nearest to no scale at all.
+
+    Without bounds numbers as they are; above (or below) a bound numbers that become logarithms
+    within a tenth of a deviation, or one, of it, and logarithms; between bounds logits; and normal
+    scores of each of these.
+    """
+    lower, upper = support.lower_edge, support.upper_edge
+    if np.isinf(lower) and np.isinf(upper):
+        yield lambda numbers: Chain()
+        yield lambda numbers: followed_by_scores(Chain(), numbers)
+        return
+    if np.isfinite(lower) and np.isfinite(upper):
+
+        def between(numbers: Array) -> Chain:
+            least = float(min(np.min(numbers) - lower, upper - np.max(numbers)))
+            return Chain((BetweenBounds(lower, upper, 0.5 * least),))
+
+        yield between
+        yield lambda numbers: followed_by_scores(between(numbers), numbers)
+        return
+
+    def above(numbers: Array, softness: float) -> Chain:
+        if np.isinf(lower):
+            inner = AboveBound(-upper, softness, *ends_of(upper - numbers))
+            return Chain((Mirrored(), inner, Mirrored()))
+        return Chain((AboveBound(lower, softness, *ends_of(numbers - lower)),))
+
+    for softness in (0.1 * deviation, deviation, np.inf):
+        yield partial(above, softness=softness)
+    yield lambda numbers: followed_by_scores(above(numbers, np.inf), numbers)
+
+
+def ends_of(distances: Array) -> tuple[float, float]:
+    """Return half the least distance from a bound, and the largest one."""
+    return 0.5 * float(np.min(distances)), float(np.max(distances))
+
+
+def followed_by_scores(chain: Chain, numbers: Array) -> Chain | None:
+    """Return a chain with normal scores as its last step; None of too few different numbers."""
+    scores = NormalScores.of(chain.apply(numbers, *NO_PLACES))
+    return None if scores is None else Chain((*chain, scores))
+
+
+@attrs.frozen(eq=False)
+class ScaleChoice:
+    """The scale of a column that is the nearest to no scale, and the one of the largest density.
+
+    Attributes
+    ----------
+    nearest, best : Chain or None
+        The numbers on them have the mean 0 and the deviation 1, unless the chain is empty. None
+        where numbers differ too little.
+    gain : float
+        By how much the mean log density of held-out numbers is larger on the best one.
+    """
+
+    nearest: Chain | None
+    best: Chain | None
+    gain: float
+
+    @classmethod
+    def of(cls, numbers: Array, support: Support) -> "ScaleChoice":
+        """The choice for observed numbers (n,), by the density of a normal distribution.
+
+        Of fewer than 20 numbers it is the nearest scale.
+
+        Fifths of the numbers are held out in turn. Another scale than the nearest one is taken
+        if the mean log density is larger by at least .02 and by two standard errors.
+        """
+        numbers = np.sort(numbers)
+        makers = list(scales_tried(support, float(np.std(numbers))))
+        if numbers.size < 20:
+            makers = makers[:1]
+        rng = np.random.default_rng(0)  # of sorted numbers, so that the order of rows is no matter
+        tried = numbers if numbers.size <= 10_000 else np.sort(rng.choice(numbers, 10_000))
+        parts = rng.permutation(tried.size) % 5
+        densities = [held_out_densities(make, tried, parts) for make in makers]
+        best, gain = 0, 0.0
+        for k, density in enumerate(densities[1:], start=1):
+            if density is None or densities[0] is None:
+                continue
+            differences = density - densities[0]
+            least = max(0.02, 2.0 * float(np.std(differences)) / np.sqrt(tried.size))
+            if np.mean(differences) > max(least, gain):
+                best, gain = k, float(np.mean(differences))
+        chains = [standardized_scale(makers[k](numbers), numbers) for k in (0, best)]
+        return cls(chains[0], chains[1], gain)
+
+
+def held_out_densities(make: Maker, numbers: Array, parts: IntArray) -> Array | None:
+    """Return the log density of each number by a normal distribution of the other parts."""
+    densities = np.empty(numbers.size)
+    for part in np.unique(parts):
+        held, fitted = numbers[parts == part], numbers[parts != part]
+        chain = standardized_scale(make(fitted), fitted)
+        if chain is None:
+            return None
+        scaled = chain.apply(held, *NO_PLACES)
+        if not len(chain):
+            scaled = (held - np.mean(fitted)) / np.std(fitted)
+            densities[parts == part] = -0.5 * np.square(scaled) - np.log(np.std(fitted))
+            continue
+        slopes = chain.log_derivative(held, *NO_PLACES)
+        densities[parts == part] = -0.5 * np.square(scaled) + slopes
+    return densities
+
+
+def standardized_scale(chain: Chain | None, numbers: Array) -> Chain | None:
+    """Return a chain on which numbers have the mean 0 and the deviation 1, unless it is empty."""
+    if chain is None or not len(chain):
+        return chain
+    scaled = chain.apply(numbers, *NO_PLACES)
+    deviation = float(np.std(scaled))
+    if not (np.all(np.isfinite(scaled)) and deviation > 0.0):
+        return None
+    moments = (np.array([number]) for number in (0.0, float(np.mean(scaled)), deviation))
+    return Chain((*chain, AffineUnits(*moments)))
+
+
+def atom_of(numbers: Array) -> float | None:
+    """Return the one value at which a continuous column has a point mass, such as 0; or None.
+
+    At least one in ten numbers and ten of them have it, five times as many as have any other
+    value, and there are ten different others.
+    """
+    counts = Counter(numbers.tolist()).most_common(2)
+    (value, count), others = counts[0], counts[1][1] if len(counts) > 1 else 0
+    is_mass = count >= max(10, 0.1 * numbers.size) and count >= 5 * others
+    n_others = np.unique(numbers).size - 1
+    return float(value) if is_mass and n_others >= 10 else None
+
+
+def with_scales(
+    coding: Numbers, codes: Array, may_have_atom: bool = True
+) -> tuple[Numbers, Numbers]:
+    """Return a coding of numbers on the scale nearest to no scale, and on the best one.
+
+    Codes are those of the column (n,), NaN where missing. Fewer than ten numbers and few different
+    ones, such as answers from 1 to 5, stay as they are.
+    """
+    numbers = codes[~np.isnan(codes)]
+    whole = bool(np.all(np.rint(numbers) == numbers))
+    lower, upper = coding.lower / coding.unit, coding.upper / coding.unit
+    atom = atom_of(numbers) if may_have_atom else None
+    if atom is not None:
+        numbers = numbers[numbers != atom]
+        lower = atom if np.all(numbers > atom) else lower
+        upper = atom if np.all(numbers < atom) else upper
+    n_distinct = np.unique(numbers).size
+    if numbers.size < 10 or n_distinct < min(12, max(3, numbers.size // 2)):  # answers on a scale
+        return coding, coding
+    support = Support.of(numbers, lower, upper, whole)
+    choice = ScaleChoice.of(numbers, support)
+    if choice.nearest is None or choice.best is None:
+        return coding, coding
+    if atom is not None:
+        coding = SemiContinuous.at(coding, atom)
+    coding = attrs.evolve(coding, support=(support.lower, support.upper))
+    return (
+        attrs.evolve(coding, scale=choice.nearest),
+        attrs.evolve(coding, scale=choice.best, scale_gain=choice.gain),
+    )

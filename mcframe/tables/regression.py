@@ -1,0 +1,180 @@
+"""A regression on completed tables, its estimates pooled: ``mc.pool.formula``."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError, ModelError, warn_caller
+from mcframe.contracts.validators import Options, RandomState, listed, plain, suggests_options
+from mcframe.tables.completion import Completion, DrawnTables
+from mcframe.tables.formula_terms import DesignColumns, Formula
+from mcframe.tables.pooling import Pooled, pool
+
+__all__ = ["pool", "pool_formula"]
+
+
+@suggests_options
+def pool_formula(
+    formula: str,
+    completed: Completion[Any] | Iterable[Any],
+    m: int = 20,
+    *,
+    random_state: RandomState = 0,
+) -> Pooled:
+    """Fit a regression to completed tables and pool its coefficients by Rubin's rules.
+
+    Least squares for numbers and counts; a logistic regression of the second value for labels and
+    other columns of two values. The degrees of freedom are those of Barnard and Rubin, with n - p
+    for complete data.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"y ~ x1 + I(x1**2) + x1:x2"``. ``a:b`` is a product and ``a*b`` short for
+        ``a + b + a:b``; ``I(...)`` has arithmetic with ``log``, ``exp``, ``sqrt`` and ``abs``;
+        ``Q("a b")`` is the column of that name; ``- 1`` takes the intercept away. Categories are
+        indicators of all values but the first.
+    completed : Completion, or a sequence of completed tables
+        Of a ``Completion`` m tables are drawn, with the terms of the formula. Tables that were
+        drawn without a term have a warning.
+    m : int, default 20
+        The number of tables that are drawn.
+    random_state : int, generator of numpy or None, default 0
+        As in ``Completion.draws``.
+
+    Returns
+    -------
+    Pooled
+        ``names`` are those of the coefficients.
+
+    Raises
+    ------
+    ModelError, DataError
+        If the formula cannot be read or names no column, a term is not finite, there are too few
+        rows, or coefficients are not determined; as ``Completion.draws`` and ``mc.pool``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, mcframe as mc
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.standard_normal(200)
+    >>> frame = pd.DataFrame({"x": x, "y": x + 0.7 * x**2 + rng.standard_normal(200)})
+    >>> frame.loc[rng.random(200) < 0.3, "y"] = None
+    >>> pooled = mc.pool.formula("y ~ x + I(x**2)", mc.complete(frame))
+    >>> pooled.names
+    ('Intercept', 'x', 'x ** 2')
+    >>> bool(abs(pooled.estimate[2] - 0.7) < 0.3)
+    True
+    """
+    read = Formula.of(formula)
+    if isinstance(completed, Completion):
+        tables: Any = completed.draws(Options.m(m), random_state, terms=formula)
+        columns = [completed.declared.column(read.outcome)]
+        if any(column.coding is not None and column.coding.places for column in columns):
+            warn_of_terms(read, "the outcome is no number, and draws keep terms for numbers alone")
+    else:
+        tables = completed if isinstance(completed, DrawnTables) else list(completed)
+        kept = tables.formula if isinstance(tables, DrawnTables) else None
+        terms = () if kept is None else kept.further_terms
+        lost = Formula(
+            read.outcome, tuple(term for term in read.further_terms if term not in terms)
+        )
+        warn_of_terms(lost, "the tables were drawn without them")
+    fits = [fitted(read, table) for table in tables]
+    if not fits:
+        raise DataError("there are no completed tables; two or more are needed")
+    names, n_rows = fits[0][0], fits[0][3]
+    if any(fit[0] != names for fit in fits):
+        raise DataError("the completed tables differ in their categories; give draws of one table")
+    pooled = pool(
+        [fit[1] for fit in fits],
+        [fit[2] for fit in fits],
+        complete_degrees_of_freedom=float(n_rows - len(names)),
+    )
+    return Pooled(
+        pooled.estimate,
+        pooled.sd,
+        pooled.degrees_of_freedom,
+        pooled.fraction_missing,
+        pooled.n_tables,
+        tuple(names),
+    )
+
+
+# The attribute of a function, so that pooling has one name.
+vars(pool)["formula"] = pool_formula
+
+
+def warn_of_terms(formula: Formula, why: str) -> None:
+    """A ``UserWarning`` that names terms whose coefficients are biased towards 0."""
+    terms = formula.further_terms
+    if terms:
+        texts = [str(term) for term in terms]
+        warn_caller(
+            f"the coefficients of {listed(texts)} are biased towards 0: {why}; draw tables by"
+            f" completed.draws(m, terms={texts!r})"
+        )
+
+
+def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
+    """Return names, coefficients, squared standard errors, and the number of rows."""
+    wanted = {name for term in formula.terms for name in term.columns}
+    columns = DesignColumns.of_table(table, [*wanted, formula.outcome])
+    formula.check(list(columns.numbers))
+    ones = np.ones((len(columns.numbers[formula.outcome]), 1))
+    names, parts = list[str](), list[Array]()
+    if formula.intercept:
+        names, parts = ["Intercept"], [ones]
+    for term in formula.terms:
+        term_names, values = columns.of_term(term)
+        names += term_names
+        parts.append(values)
+    design, outcome = np.hstack(parts), columns.numbers[formula.outcome]
+    if outcome.shape[1] > 1:
+        raise ModelError(
+            f"the outcome {plain(formula.outcome)!r} has more than two categories; take a label or"
+            " a number"
+        )
+    n_rows, n_terms = design.shape
+    if n_rows <= n_terms:
+        raise DataError(
+            f"{n_terms} coefficients were asked for of {n_rows} rows; fewer are needed"
+        )
+    sizes = np.sqrt(np.mean(np.square(design), axis=0))
+    if np.linalg.matrix_rank(design / np.where(sizes > 0.0, sizes, 1.0)) < n_terms:
+        raise DataError(
+            f"the coefficients of {', '.join(names)} are not determined, for some terms are sums"
+            " of others; leave one out"
+        )
+    is_label = formula.outcome in columns.labels
+    scaled, values = design / sizes, outcome[:, 0]
+    if is_label:
+        coefficients, covariance = logistic(scaled, values)
+    else:
+        inverse = np.linalg.inv(scaled.T @ scaled)
+        coefficients = inverse @ (scaled.T @ values)
+        residuals = values - scaled @ coefficients
+        covariance = residuals @ residuals / (n_rows - n_terms) * inverse
+    return names, coefficients / sizes, np.diag(covariance) / np.square(sizes), n_rows
+
+
+def logistic(design: Array, outcome: Array) -> tuple[Array, Array]:
+    """Return coefficients of the largest likelihood and their covariance, by Newton's method."""
+    coefficients = np.zeros(design.shape[1])
+    for _ in range(50):
+        p = expit(design @ coefficients)
+        information = (design.T * (p * (1.0 - p))) @ design
+        if np.linalg.cond(information) > 1e12:
+            break
+        step = np.linalg.solve(information, design.T @ (outcome - p))
+        coefficients = coefficients + step
+        if math.sqrt(float(step @ step)) < 1e-10:
+            return coefficients, np.linalg.inv(information)
+    raise DataError(
+        "the logistic regression has no finite coefficients: the terms separate the two values;"
+        " leave terms out"
+    )

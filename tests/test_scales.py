@@ -1,0 +1,215 @@
+"""Scales on which columns of numbers are Gaussian: inverses, densities, choice, and answers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.tables.coding import NO_PLACES, Numbers, SemiContinuous
+from mcframe.tables.completion import DrawnRows
+from mcframe.tables.marginals import (
+    ScaleChoice,
+    Support,
+    atom_of,
+    scales_tried,
+    standardized_scale,
+    with_scales,
+)
+
+# Columns by the numbers z that they follow, with the ends of their supports.
+SHAPES = {
+    "normal": (lambda z: 3.0 * z, -np.inf, np.inf),
+    "positive": (lambda z: np.exp(z), 0.0, np.inf),
+    "negative": (lambda z: -np.exp(0.7 * z), -np.inf, 0.0),
+    "share": (lambda z: scipy.special.ndtr(2.0 * z), 0.0, 1.0),
+    "counted": (lambda z: np.floor(np.exp(1.5 + z)), 0.0, np.inf),
+    "heavy": (lambda z: np.sinh(2.0 * z), -np.inf, np.inf),
+    "near a bound": (lambda z: np.abs(4.0 + z), 0.0, np.inf),
+    "zero or more": (lambda z: np.where(z < 0.0, 0.0, np.exp(z)), 0.0, np.inf),
+    "zero or any": (lambda z: np.where(z < -0.3, 0.0, z + 0.1), -np.inf, np.inf),
+}
+
+
+@st.composite
+def columns(draw):
+    """Numbers of a shape in any unit, with the ends of their support."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape, lower, upper = SHAPES[draw(st.sampled_from(list(SHAPES)))]
+    numbers = shape(rng.standard_normal(draw(st.sampled_from([12, 60, 400]))))
+    unit = draw(st.sampled_from([1.0, 1e-6, 1e6]))
+    return unit * numbers, unit * lower, unit * upper
+
+
+@settings(deadline=None, max_examples=120, derandomize=True)
+@given(columns())
+def test_scales_are_increasing_and_numbers_come_back(drawn):
+    numbers, lower, upper = drawn
+    whole = bool(np.all(np.rint(numbers) == numbers))
+    support = Support.of(numbers, lower, upper, whole)
+    for make in scales_tried(support, float(np.std(numbers))):
+        chain = standardized_scale(make(numbers), numbers)
+        if chain is None:
+            continue
+        ordered = np.unique(numbers)
+        scaled = chain.apply(ordered, *NO_PLACES)
+        assert np.all(np.diff(scaled) >= 0.0)
+        size = np.max(np.abs(numbers))
+        np.testing.assert_allclose(chain.invert(scaled, *NO_PLACES), ordered, atol=1e-9 * size)
+        far = chain.invert(np.linspace(-9.0, 9.0, 50), *NO_PLACES)
+        assert np.all(np.isfinite(far))
+        assert np.all(far >= support.lower_edge)
+        assert np.all(far <= support.upper_edge)
+        if len(chain):  # the slope, but at the knots of scores
+            middle = 0.5 * (ordered[1:] + ordered[:-1])
+            step = 1e-6 * np.diff(ordered)
+            low, high = (chain.apply(middle + end * step, *NO_PLACES) for end in (-1.0, 1.0))
+            slopes, logs = (high - low) / (2.0 * step), chain.log_derivative(middle, *NO_PLACES)
+            agree = np.isclose(np.log(slopes), logs, atol=1e-3)
+            assert np.mean(agree) >= 0.8 if ordered.size < 20 else np.mean(agree) >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("normal", "as in the data"),
+        ("positive", "log(x)"),
+        ("share", "logit of x between 0 and 1"),
+        ("heavy", "normal scores"),
+    ],
+)
+def test_the_scale_is_that_of_the_largest_density(shape, words):
+    make, _lower, _upper = SHAPES[shape]
+    numbers = make(np.random.default_rng(0).standard_normal(400))
+    _, best = with_scales(Numbers(), numbers)
+    assert best.scale_in_words.startswith(words)
+    assert (best.scale_gain > 0.02) == (shape in ("positive", "heavy"))
+
+
+def test_two_clusters_are_left_to_a_mixture():
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate([rng.normal(-4.0, 1.0, 150), rng.normal(4.0, 1.0, 150)])
+    assert with_scales(Numbers(), numbers)[1].scale_in_words == "as in the data"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "atom"),
+    [
+        (np.append(np.zeros(20), np.linspace(1.0, 2.0, 40)), 0.0),
+        (np.append(np.full(30, 0.05), np.linspace(0.06, 2.0, 40)), 0.05),
+        (np.append(np.zeros(4), np.linspace(1.0, 2.0, 90)), None),
+        (np.random.default_rng(0).poisson(0.8, 300).astype(float), None),
+        (np.linspace(0.0, 1.0, 50), None),
+    ],
+)
+def test_a_point_mass_is_one_value_far_more_frequent_than_others(numbers, atom):
+    assert atom_of(numbers) == atom
+
+
+def frame_of(shape, n=300, seed=0):
+    """Three normal columns, and one of a shape that follows them; the hidden values."""
+    rng = np.random.default_rng(seed)
+    slopes = np.array([0.6, 0.4, -0.3])
+    x = rng.standard_normal((n, 3))
+    z = x @ slopes + np.sqrt(1.0 - slopes @ slopes) * rng.standard_normal(n)
+    whole = pd.DataFrame(x, columns=list("abc")).assign(y=SHAPES[shape][0](z))
+    hidden = rng.random(n) < 0.4
+    return whole, whole.assign(y=whole["y"].mask(hidden)), hidden
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_draws_intervals_and_means_agree_and_lie_in_the_support(shape):
+    whole, frame, hidden = frame_of(shape)
+    _, lower, upper = SHAPES[shape]
+    completed = mc.complete(frame)
+    drawn = np.array([table["y"][hidden] for table in completed.draws(30)])
+    ends = [end["y"][hidden].to_numpy() for end in completed.interval(0.9)]
+    filled = completed.table["y"][hidden].to_numpy()
+    for values in (drawn, *ends, filled):
+        assert np.all(values >= lower)
+        assert np.all(values <= upper)
+    if shape == "counted":
+        np.testing.assert_array_equal(drawn, np.rint(drawn))
+    truth = whole["y"][hidden].to_numpy()
+    spread = np.std(truth)
+    assert abs(np.mean(drawn) - np.mean(filled)) < 0.12 * spread
+    sd = completed.sd["y"][hidden].to_numpy()
+    np.testing.assert_allclose(np.median(np.std(drawn, axis=0) / sd), 1.0, atol=0.15)
+    inside = (drawn >= ends[0] - 1e-9) & (drawn <= ends[1] + 1e-9)
+    assert 0.86 < np.mean(inside) < 0.999
+    assert np.mean((truth >= ends[0]) & (truth <= ends[1])) > 0.82
+    if shape.startswith("zero"):
+        assert abs(np.mean(drawn == 0.0) - np.mean(truth == 0.0)) < 0.1
+
+
+@pytest.mark.parametrize("shape", ["positive", "zero or more"])
+def test_means_and_deviations_are_those_of_draws_of_one_entry(shape):
+    """The quadrature of the mean and the sd against draws of the posterior itself."""
+    _, frame, hidden = frame_of(shape)
+    completed = mc.complete(frame)
+    column = completed.declared.column("y")
+    rows = np.flatnonzero(hidden)[:40]
+    cells = column.entries(rows)
+    coding = column.coding
+    numbers = completed.posterior.sample(column.block, 4000)[:, cells[0], cells[1]]
+    numbers = numbers[:, coding.width - 1 :: coding.width]
+    others = coding.within(numbers)
+    filled = completed.table["y"][rows].to_numpy()
+    sd = completed.sd["y"][rows].to_numpy()
+    if isinstance(coding, SemiContinuous):
+        raw = coding.raw(completed.posterior, column.block, cells)
+        p = coding.probability(raw.means, raw.variances)
+        others = np.where(np.random.default_rng(0).random(others.shape) < p, others, coding.atom)
+    error = np.std(others, axis=0) / np.sqrt(len(others))
+    assert np.all(np.abs(np.mean(others, axis=0) - filled) < 5.0 * error)
+    np.testing.assert_allclose(np.std(others, axis=0), sd, rtol=0.2)
+    lower, upper = (end["y"][rows].to_numpy() for end in completed.interval(0.8))
+    inside = np.mean((others >= lower) & (others <= upper), axis=0)
+    assert np.all(inside > 0.76)
+
+
+def test_a_mixture_has_the_mean_of_its_components():
+    """Not of one normal distribution with their moments: clusters of logarithms."""
+    rng = np.random.default_rng(0)
+    cluster = rng.integers(0, 2, 400)
+    x = np.where(cluster, 3.0, -3.0) + rng.standard_normal((3, 400))
+    y = np.exp(np.where(cluster, 2.0, -2.0) * rng.choice([1.0, 1.0, 1.0, -1.0], 400))
+    frame = pd.DataFrame({"a": x[0], "b": x[1], "y": y * np.exp(0.2 * x[2])})
+    hidden = rng.random(400) < 0.3
+    completed = mc.complete(frame.assign(y=frame["y"].mask(hidden)))
+    drawn = np.mean([table["y"][hidden] for table in completed.draws(40)], axis=0)
+    filled = completed.table["y"][hidden].to_numpy()
+    assert abs(np.mean(drawn) / np.mean(filled) - 1.0) < 0.15
+
+
+def test_draws_of_a_point_mass_go_with_what_is_observed():
+    """Amounts are drawn given that there is one, and labels of the column by its own curve."""
+    _, frame, hidden = frame_of("zero or more", n=500)
+    completed = mc.complete(frame)
+    rows = DrawnRows.of(completed.declared, completed.posterior, completed.chosen)
+    drawn = np.array([table["y"][hidden] for table in rows.tables(15, 0)])
+    signal = frame.loc[hidden, ["a", "b", "c"]].to_numpy() @ [0.6, 0.4, -0.3]
+    high = signal > np.median(signal)
+    assert np.mean(drawn[:, high] > 0.0) > np.mean(drawn[:, ~high] > 0.0) + 0.3
+    amounts = [drawn[:, part][drawn[:, part] > 0.0] for part in (high, ~high)]
+    assert np.median(amounts[0]) > np.median(amounts[1])
+
+
+def test_the_report_names_the_scale_and_why():
+    _, frame, _ = frame_of("positive")
+    completed = mc.complete(frame)
+    assert "'y' as log(x) (log density of its held-out numbers +" in repr(completed)
+    report = completed.report().set_index("column")
+    assert report.loc["y", "scale"] == "log(x)"
+    _, frame, _ = frame_of("zero or more")
+    assert "'y' as 0 or log(x)" in repr(mc.complete(frame))
+
+
+def test_the_order_of_rows_does_not_change_the_scale():
+    numbers = np.exp(np.random.default_rng(0).standard_normal(200))
+    support = Support.of(numbers, -np.inf, np.inf, whole=False)
+    one, other = (ScaleChoice.of(n, support) for n in (numbers, numbers[::-1]))
+    assert str(one.best) == str(other.best)
+    assert one.gain == other.gain
