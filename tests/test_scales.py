@@ -77,7 +77,7 @@ def test_scales_are_increasing_and_numbers_come_back(drawn):
         ("normal", "as in the data"),
         ("positive", "log(x)"),
         ("share", "logit of x between 0 and 1"),
-        ("heavy", "normal scores"),
+        ("heavy", "arsinh"),
     ],
 )
 def test_the_scale_is_that_of_the_largest_density(shape, words):

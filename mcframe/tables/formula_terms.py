@@ -172,7 +172,7 @@ def crossed(node: ast.expr, text: str) -> list[FormulaTerm]:
 
 
 def factor_of(node: ast.expr, text: str) -> Factor:
-    """Return a factor; I(...) is what stands in it, and Q('a b') the column of that name."""
+    """Return a factor; I(...) is what it holds, and Q('a b') the column of that name."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "I" and len(node.args) == 1:
         return factor_of(node.args[0], text)
     name = column_name(node)
@@ -262,7 +262,8 @@ class DesignColumns:
         values = parts[0][1]
         for _, others in parts[1:]:
             products = values[..., :, None] * others[..., None, :]
-            values = products.reshape(*products.shape[:-2], -1)
+            width = products.shape[-2] * products.shape[-1]
+            values = products.reshape(*products.shape[:-2], width)
         if not np.all(np.isfinite(values)):
             raise DataError(
                 f"term {term} is not finite in every row, as is the logarithm of a number that is"

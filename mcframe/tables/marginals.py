@@ -85,8 +85,9 @@ class AboveBound(Bent):
         """The numbers above the bound."""
         largest = np.array(self.largest)
         inside = np.minimum(numbers, self.bent(largest))
-        y = np.exp(inside)
-        if np.isfinite(self.softness):
+        if np.isinf(self.softness):
+            y = np.exp(inside)
+        else:
             y = self.softness * np.logaddexp(0.0, inside / self.softness)
         return self.bound + y + (numbers - inside) / self.slope(largest)
 
@@ -100,6 +101,48 @@ class AboveBound(Bent):
         if np.isinf(self.softness):
             return f"log({distance})"
         return f"{distance}, as its logarithm below {self.softness:.3g}"
+
+
+@stored
+@attrs.frozen
+class HeavyTails(Bent):
+    """``arsinh((x - centre) / width)``, logarithms far from the centre on both sides.
+
+    Beyond the numbers that were observed it is a straight line.
+
+    Parameters
+    ----------
+    centre, width : float
+    least, largest : float
+        The numbers that were observed lie between these.
+    """
+
+    centre: float
+    width: float
+    least: float
+    largest: float
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The numbers on this scale."""
+        inside = np.clip(numbers, self.least, self.largest)
+        bent = np.arcsinh((inside - self.centre) / self.width)
+        return bent + (numbers - inside) * np.exp(self.log_derivative(inside, rows, columns))
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The numbers in their own unit."""
+        ends = np.arcsinh((np.array([self.least, self.largest]) - self.centre) / self.width)
+        inside = np.clip(numbers, *ends)
+        straight = self.centre + self.width * np.sinh(inside)
+        slopes = np.exp(self.log_derivative(straight, rows, columns))
+        return straight + (numbers - inside) / slopes
+
+    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """The logarithm of the slope."""
+        distances = np.clip(numbers, self.least, self.largest) - self.centre
+        return -np.log(np.hypot(distances, self.width))
+
+    def __str__(self) -> str:
+        return f"arsinh((x - {self.centre:.3g}) / {self.width:.3g})"
 
 
 @stored
@@ -245,13 +288,22 @@ Maker = Callable[[Array], Chain | None]
 def scales_tried(support: Support, deviation: float) -> Iterator[Maker]:
     """Yield functions that make a scale of numbers; the first is the nearest to no scale at all.
 
-    Without bounds numbers as they are; above (or below) a bound numbers that become logarithms
-    within a tenth of a deviation, or one, of it, and logarithms; between bounds logits; and normal
-    scores of each of these.
+    Without bounds numbers as they are, and with heavy tails; above (or below) a bound numbers that
+    become logarithms within a tenth of a deviation, or one, of it, and logarithms; between bounds
+    logits; and normal scores of each of these.
     """
     lower, upper = support.lower_edge, support.upper_edge
     if np.isinf(lower) and np.isinf(upper):
+
+        def with_tails(numbers: Array, share: float) -> Chain | None:
+            low, centre, high = np.quantile(numbers, [0.25, 0.5, 0.75])
+            ends = float(np.min(numbers)), float(np.max(numbers))
+            width = share * float(high - low)
+            return Chain((HeavyTails(float(centre), width, *ends),)) if width > 0.0 else None
+
         yield lambda numbers: Chain()
+        yield partial(with_tails, share=1.0)
+        yield partial(with_tails, share=0.3)
         yield lambda numbers: followed_by_scores(Chain(), numbers)
         return
     if np.isfinite(lower) and np.isfinite(upper):
@@ -307,7 +359,8 @@ class ScaleChoice:
     def of(cls, numbers: Array, support: Support) -> "ScaleChoice":
         """The choice for observed numbers (n,), by the density of a normal distribution.
 
-        Of fewer than 20 numbers it is the nearest scale.
+        A number counts for at most 3, so that no outlier decides. Of fewer than 20 numbers it is
+        the nearest scale.
 
         Fifths of the numbers are held out in turn. Another scale than the nearest one is taken
         if the mean log density is larger by at least .02 and by two standard errors.
@@ -324,7 +377,7 @@ class ScaleChoice:
         for k, density in enumerate(densities[1:], start=1):
             if density is None or densities[0] is None:
                 continue
-            differences = density - densities[0]
+            differences = np.clip(density - densities[0], -3.0, 3.0)
             least = max(0.02, 2.0 * float(np.std(differences)) / np.sqrt(tried.size))
             if np.mean(differences) > max(least, gain):
                 best, gain = k, float(np.mean(differences))
