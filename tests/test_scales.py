@@ -26,7 +26,7 @@ SHAPES = {
     "negative": (lambda z: -np.exp(0.7 * z), -np.inf, 0.0),
     "share": (lambda z: scipy.special.ndtr(2.0 * z), 0.0, 1.0),
     "counted": (lambda z: np.floor(np.exp(1.5 + z)), 0.0, np.inf),
-    "heavy": (lambda z: np.sinh(1.4 * z), -np.inf, np.inf),
+    "heavy": (lambda z: z + 0.25 * z**3, -np.inf, np.inf),
     "near a bound": (lambda z: np.abs(4.0 + z), 0.0, np.inf),
     "zero or more": (lambda z: np.where(z < 0.0, 0.0, np.exp(z)), 0.0, np.inf),
     "zero or any": (lambda z: np.where(z < -0.3, 0.0, z + 0.1), -np.inf, np.inf),

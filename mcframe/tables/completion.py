@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import CompletionPictures
 
 
-class DrawnTables(list[Frame]):
+class DrawsOfTable(list[Frame]):
     """Completed tables, a list, with the formula whose terms their draws keep.
 
     Attributes
@@ -677,14 +677,14 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             formula.check([column.name for column in self.declared.columns])
         if isinstance(chosen, RowsChoice):
             rows = DrawnRows.of(self.declared, posterior, chosen, formula)
-            return DrawnTables(rows.tables(m, seed), formula)
+            return DrawsOfTable(rows.tables(m, seed), formula)
         if formula is not None and formula.further_terms:
             raise ModelError(
                 "terms need the distribution of rows that complete chooses, and this is the"
                 " posterior of a declared model; draw without terms, or take complete"
             )
         posterior = attrs.evolve(posterior, random_state=seed)
-        return DrawnTables(tables_of_draws(self.declared, posterior, m), formula)
+        return DrawsOfTable(tables_of_draws(self.declared, posterior, m), formula)
 
     def report(self) -> Frame:
         """Errors of each column on held-out entries, as a table in the library of the table.

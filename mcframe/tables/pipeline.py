@@ -80,7 +80,7 @@ class CodedTable:
     best_codings: Mapping[Any, Numbers]
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
-        """These rows as numbers of further codings of as many numbers, by column."""
+        """Numbers of the rows by codings of columns, which take as many numbers as before."""
         columns = tuple(
             attrs.evolve(column, coding=codings.get(column.name, column.coding))
             for column in self.columns
@@ -123,7 +123,7 @@ class HeldOutTable:
     missingness: list[Missingness]
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "HeldOutTable":
-        """These entries of the table as numbers of further codings, by column."""
+        """Held-out entries as numbers by codings of columns, which take as many as before."""
         coded = self.coded.with_codings(codings)
         tables = {NUMBERS_BLOCK: table_of_numbers(coded.values)}
         folds = [

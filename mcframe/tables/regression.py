@@ -10,7 +10,7 @@ from scipy.special import expit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.validators import Options, RandomState, listed, plain, suggests_options
-from mcframe.tables.completion import Completion, DrawnTables
+from mcframe.tables.completion import Completion, DrawsOfTable
 from mcframe.tables.formula_terms import DesignColumns, Formula
 from mcframe.tables.pooling import Pooled, pool
 
@@ -77,8 +77,8 @@ def pool_formula(
         if any(column.coding is not None and column.coding.places for column in columns):
             warn_of_terms(read, "the outcome is no number, and draws keep terms for numbers alone")
     else:
-        tables = completed if isinstance(completed, DrawnTables) else list(completed)
-        kept = tables.formula if isinstance(tables, DrawnTables) else None
+        tables = completed if isinstance(completed, DrawsOfTable) else list(completed)
+        kept = tables.formula if isinstance(tables, DrawsOfTable) else None
         terms = () if kept is None else kept.further_terms
         lost = Formula(
             read.outcome, tuple(term for term in read.further_terms if term not in terms)
