@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.tables.coding import NO_PLACES, Numbers, SemiContinuous
 from mcframe.tables.completion import DrawnRows
 from mcframe.tables.marginals import (
@@ -146,14 +147,21 @@ def test_draws_intervals_and_means_agree_and_lie_in_the_support(shape):
 
 @pytest.mark.parametrize("shape", ["positive", "zero or more"])
 def test_means_and_deviations_are_those_of_draws_of_one_entry(shape):
-    """The quadrature of the mean and the sd against draws of the posterior itself."""
+    """The quadrature of the mean and the sd against draws of the mixture of each entry."""
     _, frame, hidden = frame_of(shape)
     completed = mc.complete(frame)
     column = completed.declared.column("y")
     rows = np.flatnonzero(hidden)[:40]
     cells = column.entries(rows)
     coding = column.coding
-    numbers = completed.posterior.sample(column.block, 4000)[:, cells[0], cells[1]]
+    weights, means, variances = completed.posterior.engine.mixture(*cells)
+    rng = np.random.default_rng(1)
+    component = (rng.random((4000, 1, cells[0].size)) > np.cumsum(weights, axis=0)).sum(axis=1)
+    component = np.minimum(component, len(weights) - 1)
+    picked = np.arange(cells[0].size)
+    spread = np.sqrt(variances[component, picked] + NOISE_SHARE)
+    standard = means[component, picked] + spread * rng.standard_normal(component.shape)
+    numbers = completed.posterior.tables[column.block].units.invert(standard, *cells)
     numbers = numbers[:, coding.width - 1 :: coding.width]
     others = coding.within(numbers)
     filled = completed.table["y"][rows].to_numpy()
