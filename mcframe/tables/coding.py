@@ -306,7 +306,7 @@ class Numbers(BaseCoding):
 
     def deviations(self, posterior: Any, block: str, cells: Cells) -> Array:
         """The standard deviations of new codes under a posterior, at the cells of the column."""
-        if not len(self.scale):
+        if not self.reads_variances:
             return np.asarray(posterior.sd(block, *cells))
         mean = self.expected(posterior, block, cells)
         squares = self.expected(posterior, block, cells, 2)

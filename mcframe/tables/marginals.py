@@ -10,7 +10,7 @@ from functools import partial
 
 import attrs
 import numpy as np
-from scipy.special import expit, ndtr
+from scipy.special import expit
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
@@ -181,65 +181,6 @@ class BetweenBounds(Bent):
         return f"logit of x between {self.lower:.3g} and {self.upper:.3g}"
 
 
-@stored
-@attrs.frozen
-class NormalScores(Bent):
-    """Normal scores of quantiles, linear between these and beyond them.
-
-    Parameters
-    ----------
-    knots, scores : tuples of floats
-        Quantiles, ascending, and the quantiles of the normal distribution of the same levels.
-    """
-
-    knots: tuple[float, ...]
-    scores: tuple[float, ...]
-
-    @classmethod
-    def of(cls, numbers: Array) -> "NormalScores | None":
-        """The scores of some quantiles of numbers, more where there are more; None of few.
-
-        None, too, of numbers with several modes, between which the density falls by half: these
-        are for a mixture of Gaussians to tell apart.
-        """
-        count = 5 + 2 * int(numbers.size >= 150) + 4 * int(numbers.size >= 500)
-        scores = np.linspace(-1.6, 1.6, count)
-        knots = np.quantile(numbers, ndtr(scores))
-        distinct = np.append(np.diff(knots) > 1e-9 * (knots[-1] - knots[0]), True)
-        if np.count_nonzero(distinct) < 4:
-            return None
-        densities = np.diff(ndtr(scores[distinct])) / np.diff(knots[distinct])
-        before = np.maximum.accumulate(densities)
-        after = np.maximum.accumulate(densities[::-1])[::-1]
-        if np.any(densities < 0.5 * np.minimum(before, after)):
-            return None
-        return cls(tuple(knots[distinct].tolist()), tuple(scores[distinct].tolist()))
-
-    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
-        """The scores of numbers."""
-        return continued(numbers, np.array(self.knots), np.array(self.scores))
-
-    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
-        """The numbers with these scores."""
-        return continued(numbers, np.array(self.scores), np.array(self.knots))
-
-    def log_derivative(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
-        """The logarithm of the slope of the piece in which a number lies."""
-        slopes = np.diff(self.scores) / np.diff(self.knots)
-        pieces = np.searchsorted(self.knots, numbers) - 1
-        return np.asarray(np.log(slopes)[np.clip(pieces, 0, slopes.size - 1)])
-
-    def __str__(self) -> str:
-        return "normal scores"
-
-
-def continued(numbers: Array, sources: Array, targets: Array) -> Array:
-    """Return the piecewise linear function through points, with the outer pieces continued."""
-    pieces = np.clip(np.searchsorted(sources, numbers) - 1, 0, sources.size - 2)
-    slopes = np.diff(targets) / np.diff(sources)
-    return np.asarray(targets[pieces] + slopes[pieces] * (numbers - sources[pieces]))
-
-
 @attrs.frozen
 class Support:
     """The ends of the range in which the values of a column lie, infinite where there are none.
@@ -285,14 +226,17 @@ def edge_margin(distances: Array, whole: bool) -> float:
 Maker = Callable[[Array], Chain | None]
 
 
-def scales_tried(support: Support, deviation: float) -> Iterator[Maker]:
+def scales_tried(support: Support, mean: float, deviation: float) -> Iterator[Maker]:
     """Yield functions that make a scale of numbers; the first is the nearest to no scale at all.
 
-    Without bounds numbers as they are, and with heavy tails; above (or below) a bound numbers that
+    Numbers as they are where the ends of the support are three deviations away, so that draws that
+    are moved to an end are few. Without bounds heavy tails; above (or below) a bound numbers that
     become logarithms within a tenth of a deviation, or one, of it, and logarithms; between bounds
-    logits; and normal scores of each of these.
+    logits.
     """
     lower, upper = support.lower_edge, support.upper_edge
+    if min(mean - lower, upper - mean) > 3.0 * deviation:
+        yield lambda numbers: Chain()
     if np.isinf(lower) and np.isinf(upper):
 
         def with_tails(numbers: Array, share: float) -> Chain | None:
@@ -301,10 +245,8 @@ def scales_tried(support: Support, deviation: float) -> Iterator[Maker]:
             width = share * float(high - low)
             return Chain((HeavyTails(float(centre), width, *ends),)) if width > 0.0 else None
 
-        yield lambda numbers: Chain()
         yield partial(with_tails, share=1.0)
         yield partial(with_tails, share=0.3)
-        yield lambda numbers: followed_by_scores(Chain(), numbers)
         return
     if np.isfinite(lower) and np.isfinite(upper):
 
@@ -313,7 +255,6 @@ def scales_tried(support: Support, deviation: float) -> Iterator[Maker]:
             return Chain((BetweenBounds(lower, upper, 0.5 * least),))
 
         yield between
-        yield lambda numbers: followed_by_scores(between(numbers), numbers)
         return
 
     def above(numbers: Array, softness: float) -> Chain:
@@ -324,18 +265,11 @@ def scales_tried(support: Support, deviation: float) -> Iterator[Maker]:
 
     for softness in (0.1 * deviation, deviation, np.inf):
         yield partial(above, softness=softness)
-    yield lambda numbers: followed_by_scores(above(numbers, np.inf), numbers)
 
 
 def ends_of(distances: Array) -> tuple[float, float]:
     """Return half the least distance from a bound, and the largest one."""
     return 0.5 * float(np.min(distances)), float(np.max(distances))
-
-
-def followed_by_scores(chain: Chain, numbers: Array) -> Chain | None:
-    """Return a chain with normal scores as its last step; None of too few different numbers."""
-    scores = NormalScores.of(chain.apply(numbers, *NO_PLACES))
-    return None if scores is None else Chain((*chain, scores))
 
 
 @attrs.frozen(eq=False)
@@ -345,8 +279,8 @@ class ScaleChoice:
     Attributes
     ----------
     nearest, best : Chain or None
-        The numbers on them have the mean 0 and the deviation 1, unless the chain is empty. None
-        where numbers differ too little.
+        The numbers on them have the mean 0 and the deviation 1. None where numbers differ too
+        little.
     gain : float
         By how much the mean log density of held-out numbers is larger on the best one.
     """
@@ -359,15 +293,17 @@ class ScaleChoice:
     def of(cls, numbers: Array, support: Support) -> "ScaleChoice":
         """The choice for observed numbers (n,), by the density of a normal distribution.
 
-        A number counts for at most 3, so that no outlier decides. Of fewer than 20 numbers it is
-        the nearest scale.
-
         Fifths of the numbers are held out in turn. Another scale than the nearest one is taken
-        if the mean log density is larger by at least .02 and by two standard errors.
+        if the mean log density is larger by at least .05 and by two standard errors, where a
+        number counts for at most 3, so that no outlier decides. Only the nearest scale is tried
+        of fewer than 20 numbers, and where the negentropy of the numbers on it is below .02,
+        which is about what another scale could gain: skewness^2 / 12 + excess^2 / 48 (Jones and
+        Sibson, What is projection pursuit?, Journal of the Royal Statistical Society A 150, 1987).
         """
         numbers = np.sort(numbers)
-        makers = list(scales_tried(support, float(np.std(numbers))))
-        if numbers.size < 20:
+        mean, deviation = float(np.mean(numbers)), float(np.std(numbers))
+        makers = list(scales_tried(support, mean, deviation))
+        if numbers.size < 20 or negentropy(makers[0](numbers), numbers) < 0.02:
             makers = makers[:1]
         rng = np.random.default_rng(0)  # of sorted numbers, so that the order of rows is no matter
         tried = numbers if numbers.size <= 10_000 else np.sort(rng.choice(numbers, 10_000))
@@ -378,11 +314,22 @@ class ScaleChoice:
             if density is None or densities[0] is None:
                 continue
             differences = np.clip(density - densities[0], -3.0, 3.0)
-            least = max(0.02, 2.0 * float(np.std(differences)) / np.sqrt(tried.size))
+            least = max(0.05, 2.0 * float(np.std(differences)) / np.sqrt(tried.size))
             if np.mean(differences) > max(least, gain):
                 best, gain = k, float(np.mean(differences))
         chains = [standardized_scale(makers[k](numbers), numbers) for k in (0, best)]
         return cls(chains[0], chains[1], gain)
+
+
+def negentropy(chain: Chain | None, numbers: Array) -> float:
+    """Return by how much a density on a scale is below that of a normal one, to fourth order."""
+    if chain is None:
+        return np.inf
+    scaled = chain.apply(numbers, *NO_PLACES)
+    scaled = (scaled - np.mean(scaled)) / np.std(scaled)
+    squares = np.square(scaled)
+    skewness, excess = np.mean(scaled * squares), np.mean(np.square(squares)) - 3.0
+    return float(skewness**2 / 12.0 + excess**2 / 48.0)
 
 
 def held_out_densities(make: Maker, numbers: Array, parts: IntArray) -> Array | None:
@@ -393,20 +340,15 @@ def held_out_densities(make: Maker, numbers: Array, parts: IntArray) -> Array | 
         chain = standardized_scale(make(fitted), fitted)
         if chain is None:
             return None
-        scaled = chain.apply(held, *NO_PLACES)
-        if not len(chain):
-            scaled = (held - np.mean(fitted)) / np.std(fitted)
-            densities[parts == part] = -0.5 * np.square(scaled) - np.log(np.std(fitted))
-            continue
-        slopes = chain.log_derivative(held, *NO_PLACES)
+        scaled, slopes = (f(held, *NO_PLACES) for f in (chain.apply, chain.log_derivative))
         densities[parts == part] = -0.5 * np.square(scaled) + slopes
     return densities
 
 
 def standardized_scale(chain: Chain | None, numbers: Array) -> Chain | None:
-    """Return a chain on which numbers have the mean 0 and the deviation 1, unless it is empty."""
-    if chain is None or not len(chain):
-        return chain
+    """Return a chain on which numbers have the mean 0 and the deviation 1; None if none has."""
+    if chain is None:
+        return None
     scaled = chain.apply(numbers, *NO_PLACES)
     deviation = float(np.std(scaled))
     if not (np.all(np.isfinite(scaled)) and deviation > 0.0):
@@ -453,8 +395,9 @@ def with_scales(
         return coding, coding
     if atom is not None:
         coding = SemiContinuous.at(coding, atom)
-    coding = attrs.evolve(coding, support=(support.lower, support.upper))
-    return (
-        attrs.evolve(coding, scale=choice.nearest),
-        attrs.evolve(coding, scale=choice.best, scale_gain=choice.gain),
-    )
+    plain = attrs.evolve(coding, support=(support.lower, support.upper))
+    if atom is not None or len(choice.nearest) > 1:
+        plain = attrs.evolve(plain, scale=choice.nearest)
+    if not choice.gain:
+        return plain, plain
+    return plain, attrs.evolve(plain, scale=choice.best, scale_gain=choice.gain)
