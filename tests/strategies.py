@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 from hypothesis import assume
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 import mcframe as mc
 from mcframe.contracts import Factored, Spectral
@@ -1258,6 +1259,20 @@ def of_decimals(rng, n_rows):
     return np.array([Decimal(f"{number:.2f}") for number in rng.normal(0, 9, n_rows)])
 
 
+# Columns by the normal numbers z that they follow, with the ends of their supports.
+SHAPES = {
+    "normal": (lambda z: 3.0 * z, -np.inf, np.inf),
+    "positive": (np.exp, 0.0, np.inf),
+    "negative": (lambda z: -np.exp(0.7 * z), -np.inf, 0.0),
+    "share": (lambda z: ndtr(2.0 * z), 0.0, 1.0),
+    "counted": (lambda z: np.floor(np.exp(1.5 + z)), 0.0, np.inf),
+    "heavy": (lambda z: z + 0.25 * z**3, -np.inf, np.inf),
+    "near a bound": (lambda z: np.abs(4.0 + z), 0.0, np.inf),
+    "zero or more": (lambda z: np.where(z < 0.0, 0.0, np.exp(z)), 0.0, np.inf),
+    "zero or any": (lambda z: np.where(z < -0.3, 0.0, z + 0.1), -np.inf, np.inf),
+}
+
+
 # Columns of tables that users have: values by the generator and the number of rows.
 COLUMNS = {
     "numbers": lambda rng, n: rng.standard_normal(n),
@@ -1295,6 +1310,10 @@ COLUMNS = {
     "constant": lambda rng, n: np.full(n, "de", dtype=object),
     "name": lambda rng, n: np.array([f"name {k}" for k in range(n)], dtype=object),
     "nothing": lambda rng, n: np.full(n, np.nan),
+}
+COLUMNS |= {
+    name: lambda rng, n, shape=shape: shape(rng.standard_normal(n))
+    for name, (shape, *_) in SHAPES.items()
 }
 LIBRARIES = {
     "pandas": lambda frame: frame,
@@ -1402,6 +1421,10 @@ RELATED = {
     "day": lambda rng, z: (
         pd.Timestamp("2020-02-29") + pd.to_timedelta(np.rint(100.0 * z), unit="D")
     ),
+}
+RELATED |= {
+    f"{name} of a support": lambda rng, z, shape=shape: shape(z)
+    for name, (shape, *_) in SHAPES.items()
 }
 RELATED_TYPES = {"visits": "count", "share": ("number", 0, 1), "day": "date"}
 

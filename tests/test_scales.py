@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,18 +19,7 @@ from mcframe.tables.marginals import (
     with_scales,
 )
 
-# Columns by the numbers z that they follow, with the ends of their supports.
-SHAPES = {
-    "normal": (lambda z: 3.0 * z, -np.inf, np.inf),
-    "positive": (lambda z: np.exp(z), 0.0, np.inf),
-    "negative": (lambda z: -np.exp(0.7 * z), -np.inf, 0.0),
-    "share": (lambda z: scipy.special.ndtr(2.0 * z), 0.0, 1.0),
-    "counted": (lambda z: np.floor(np.exp(1.5 + z)), 0.0, np.inf),
-    "heavy": (lambda z: z + 0.25 * z**3, -np.inf, np.inf),
-    "near a bound": (lambda z: np.abs(4.0 + z), 0.0, np.inf),
-    "zero or more": (lambda z: np.where(z < 0.0, 0.0, np.exp(z)), 0.0, np.inf),
-    "zero or any": (lambda z: np.where(z < -0.3, 0.0, z + 0.1), -np.inf, np.inf),
-}
+from .strategies import SHAPES
 
 
 @st.composite
@@ -142,6 +130,11 @@ def test_draws_intervals_and_means_agree_and_lie_in_the_support(shape):
     inside = (drawn >= ends[0] - 1e-9) & (drawn <= ends[1] + 1e-9)
     assert 0.86 < np.mean(inside) < 0.999
     assert np.mean((truth >= ends[0]) & (truth <= ends[1])) > 0.82
+    report = completed.report().set_index("column")
+    assert report.loc["y", "loss"] < 1.0
+    error = np.sqrt(np.mean(np.square(filled - truth)))
+    most = 2.0 if shape == "heavy" else 1.33  # there a few numbers decide
+    assert 1.0 / most < report.loc["y", "error"] / error < most
     if shape.startswith("zero"):
         assert abs(np.mean(drawn == 0.0) - np.mean(truth == 0.0)) < 0.1
 

@@ -26,7 +26,7 @@ from mcframe.tables.coding import Constant
 
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS
 from .data import write_files
-from .strategies import versions_of_a_class
+from .strategies import SHAPES, versions_of_a_class
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{k}") for k in ("UserWarning", "RuntimeWarning")
@@ -193,6 +193,9 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     rows = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(prior_rows=1.0)])
     draws.pop("factors")
     answers.append(mc.posterior(rows, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}, **draws))
+    z = np.random.default_rng(0).standard_normal(300)
+    shaped = pd.DataFrame({name: shape(z) for name, (shape, *_) in SHAPES.items()})
+    answers.append(mc.complete(shaped))
     held = [value for value, _, _ in checkpoints.values()]
     words = [entry.word for entry in LIKELIHOODS]
     words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]

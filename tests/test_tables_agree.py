@@ -10,7 +10,7 @@ import mcframe as mc
 from mcframe.tables.coding import DAY_MICROSECONDS, Choice, Dates, Steps
 from mcframe.tables.columns import read_column_like
 
-from .strategies import constant_tables, related_tables, tables_of_chance
+from .strategies import SHAPES, constant_tables, related_tables, tables_of_chance
 
 
 def codes_of(completed, table):
@@ -93,6 +93,22 @@ def test_all_answers_of_a_table_agree(drawn):
     _, frame, types = drawn
     completed = mc.complete(frame, types)
     check_answers_agree(completed, frame)
+
+
+@settings(max_examples=10, phases=[Phase.generate], deadline=None)
+@given(related_tables())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_answers_and_draws_lie_in_the_support_of_their_column(drawn):
+    _, frame, types = drawn
+    completed = mc.complete(frame, types)
+    new = completed.interval_rows(frame, 0.9)
+    tables = [completed.table, *completed.draws(2), *completed.interval(0.95), *new]
+    for name, (_, lower, upper) in SHAPES.items():
+        name = f"{name} of a support"
+        if name not in frame or not frame[name].notna().sum() >= 10:
+            continue
+        for table in tables:
+            assert table[name].between(lower, upper).all(), name
 
 
 @settings(max_examples=4, phases=[Phase.generate], deadline=None)

@@ -21,7 +21,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import plain
 from mcframe.tables.coding import Choice, Counts, SemiContinuous
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.formula_terms import DesignColumns, Formula
+from mcframe.tables.formula_terms import Formula, design_of
 
 
 @attrs.frozen(eq=False)
@@ -53,7 +53,16 @@ class PartedColumns:
                     f"a term reads column {plain(column.name)!r}, which stands in no block:"
                     f" {column.why}"
                 )
-        outcomes = [column for column in modelled if is_outcome(column, formula, read)]
+        outcomes = [
+            column
+            for column in modelled
+            if column.name not in read
+            and not isinstance(column.block_coding, Choice)
+            and (
+                column.name == formula.outcome
+                or not isinstance(column.block_coding, Counts | SemiContinuous)
+            )
+        ]
         if not outcomes:
             raise ModelError(
                 "every column of numbers stands in a term, and none is left to be explained; name"
@@ -62,31 +71,31 @@ class PartedColumns:
         covariates = [column for column in modelled if column not in outcomes]
         return cls(formula, tuple(outcomes), tuple(covariates))
 
-    def design(self, codes: Mapping[Any, Array]) -> Array:
-        """The design (... x p) at codes of the covariates: 1, themselves, and the terms."""
-        numbers, names = {}, {}
+    def design(self, codes: Mapping[Any, Array], spec: Any = None) -> tuple[Array, Any]:
+        """The design (... x p) at codes of the covariates: 1, themselves, and the terms.
+
+        With it how the terms were made, for a later design of the same terms.
+        """
+        import pandas as pd
+
+        parts, columns = list[Array](), dict[Any, Any]()
         for column in self.covariates:
             coding = column.block_coding
             places = codes[column.name]
             if isinstance(coding, Choice):
-                values = (places[..., None] == np.arange(1, len(coding.places))).astype(float)
+                count = len(coding.places)
+                indicators = places[..., None] == np.arange(1, count)
+                parts.append(indicators.astype(np.float64))
+                columns[column.name] = pd.Categorical.from_codes(
+                    places.ravel().astype(np.intp), range(count)
+                )
             else:
-                values = (places * coding.unit)[..., None]
-            numbers[column.name] = values
-            names[column.name] = [str(k) for k in range(values.shape[-1])]
-        columns = DesignColumns(numbers, names)
-        parts = [*numbers.values()]
-        parts += [columns.of_term(term)[1] for term in self.formula.further_terms]
-        ones = np.ones((*parts[0].shape[:-1], 1))
-        return np.concatenate([ones, *parts], axis=-1)
-
-
-def is_outcome(column: DeclaredColumn, formula: Formula, read: set[Any]) -> bool:
-    """Return whether a column has a regression on the terms; ``read`` are those in terms."""
-    coding = column.block_coding
-    if isinstance(coding, Choice) or column.name in read:
-        return False
-    return column.name == formula.outcome or not isinstance(coding, Counts | SemiContinuous)
+                parts.append((places * coding.unit)[..., None])
+                columns[column.name] = parts[-1].ravel()
+        shape = parts[0].shape[:-1]
+        _, terms, spec = design_of(self.formula.further_terms, columns, spec)
+        parts.append(terms.reshape(*shape, terms.shape[1]))
+        return np.concatenate([np.ones((*shape, 1)), *parts], axis=-1), spec
 
 
 @attrs.frozen(eq=False)
@@ -200,9 +209,10 @@ def compatible_codes(
     outcomes[~seen & ~hidden] = 0.0  # text among numbers, which is not filled
     incomplete = np.any([column.column.missing for column in parted.covariates], axis=0)
     rows = np.flatnonzero(incomplete)
-    designs = parted.design({name: values[:, rows] for name, values in proposals.items()})
+    design, spec = parted.design({name: values[0] for name, values in proposals.items()})
+    proposed = {name: values[:, rows] for name, values in proposals.items()}
+    designs, _ = parted.design(proposed, spec)
     chosen = rng.integers(len(designs), size=rows.size)
-    design = parted.design({name: values[0] for name, values in proposals.items()})
     for _ in range(n_sweeps):
         design[rows] = designs[chosen, np.arange(rows.size)]
         regression = Regression.drawn(design, outcomes, rng)

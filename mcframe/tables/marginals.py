@@ -387,9 +387,12 @@ def with_scales(
         lower = atom if np.all(numbers > atom) else lower
         upper = atom if np.all(numbers < atom) else upper
     n_distinct = np.unique(numbers).size
-    if numbers.size < 10 or n_distinct < min(12, max(3, numbers.size // 2)):  # answers on a scale
+    if numbers.size < 10 or n_distinct < 2:
         return coding, coding
     support = Support.of(numbers, lower, upper, whole)
+    if n_distinct < min(12, max(3, numbers.size // 2)):  # answers on a scale
+        coding = attrs.evolve(coding, support=(support.lower, support.upper))
+        return coding, coding
     choice = ScaleChoice.of(numbers, support)
     if choice.nearest is None or choice.best is None:
         return coding, coding

@@ -10,8 +10,9 @@ from scipy.special import expit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.validators import Options, RandomState, listed, plain, suggests_options
+from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.completion import Completion, DrawsOfTable
-from mcframe.tables.formula_terms import DesignColumns, Formula
+from mcframe.tables.formula_terms import Formula, design_of, in_formulas
 from mcframe.tables.pooling import Pooled, pool
 
 __all__ = ["pool", "pool_formula"]
@@ -34,10 +35,11 @@ def pool_formula(
     Parameters
     ----------
     formula : str
-        Such as ``"y ~ x1 + I(x1**2) + x1:x2"``. ``a:b`` is a product and ``a*b`` short for
-        ``a + b + a:b``; ``I(...)`` has arithmetic with ``log``, ``exp``, ``sqrt`` and ``abs``;
+        Such as ``"y ~ x1 + I(x1**2) + x1:x2"``, in the language of formulaic, which is that of R:
+        ``a:b`` is a product and ``a*b`` short for ``a + b + a:b``; ``I(...)`` has arithmetic;
+        functions such as ``log``, ``exp``, ``sqrt``, ``abs``, ``poly`` and ``bs`` are known;
         ``Q("a b")`` is the column of that name; ``- 1`` takes the intercept away. Categories are
-        indicators of all values but the first.
+        indicators of all values but the first. Unlike in R, ``x**2`` is ``I(x**2)``.
     completed : Completion, or a sequence of completed tables
         Of a ``Completion`` m tables are drawn, with the terms of the formula. Tables that were
         drawn without a term have a warning.
@@ -53,6 +55,8 @@ def pool_formula(
 
     Raises
     ------
+    ModuleNotFoundError
+        Without formulaic: ``pip install "mcframe[formula]"``.
     ModelError, DataError
         If the formula cannot be read or names no column, a term is not finite, there are too few
         rows, or coefficients are not determined; as ``Completion.draws`` and ``mc.pool``.
@@ -66,7 +70,7 @@ def pool_formula(
     >>> frame.loc[rng.random(200) < 0.3, "y"] = None
     >>> pooled = mc.pool.formula("y ~ x + I(x**2)", mc.complete(frame))
     >>> pooled.names
-    ('Intercept', 'x', 'x ** 2')
+    ('Intercept', 'x', 'I(x ** 2)')
     >>> bool(abs(pooled.estimate[2] - 0.7) < 0.3)
     True
     """
@@ -122,23 +126,21 @@ def warn_of_terms(formula: Formula, why: str) -> None:
 
 def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
     """Return names, coefficients, squared standard errors, and the number of rows."""
+    columns = {column.name: column for column in read_columns(read_frame(table))}
+    formula.check(list(columns))
     wanted = {name for term in formula.terms for name in term.columns}
-    columns = DesignColumns.of_table(table, [*wanted, formula.outcome])
-    formula.check(list(columns.numbers))
-    ones = np.ones((len(columns.numbers[formula.outcome]), 1))
-    names, parts = list[str](), list[Array]()
-    if formula.intercept:
-        names, parts = ["Intercept"], [ones]
-    for term in formula.terms:
-        term_names, values = columns.of_term(term)
-        names += term_names
-        parts.append(values)
-    design, outcome = np.hstack(parts), columns.numbers[formula.outcome]
-    if outcome.shape[1] > 1:
-        raise ModelError(
-            f"the outcome {plain(formula.outcome)!r} has more than two categories; take a label or"
-            " a number"
-        )
+    data = {name: in_formulas(columns[name]) for name in wanted}
+    names, design, _ = design_of(formula.terms, data, intercept=formula.intercept)
+    of_outcome = columns[formula.outcome]
+    outcome = in_formulas(of_outcome)
+    is_label = of_outcome.form not in ("number", "date")
+    if is_label and of_outcome.form != "boolean":
+        if len(outcome.categories) > 2:
+            raise ModelError(
+                f"the outcome {plain(formula.outcome)!r} has more than two categories; take a"
+                " label or a number"
+            )
+        outcome = outcome.codes.astype(np.float64)
     n_rows, n_terms = design.shape
     if n_rows <= n_terms:
         raise DataError(
@@ -150,8 +152,7 @@ def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
             f"the coefficients of {', '.join(names)} are not determined, for some terms are sums"
             " of others; leave one out"
         )
-    is_label = formula.outcome in columns.labels
-    scaled, values = design / sizes, outcome[:, 0]
+    scaled, values = design / sizes, np.asarray(outcome)
     if is_label:
         coefficients, covariance = logistic(scaled, values)
     else:

@@ -111,7 +111,7 @@ class RowsFold:
             The rows of the table. A row is given once for each of its entries.
         """
         hidden: Mask = np.zeros(values.shape, dtype=bool)
-        for column in np.unique(columns):
+        for column in np.intersect1d(columns, list(self.co_missing)):
             of_column = columns == column
             hidden[of_column] = self.co_missing_numbers(column, rows[of_column])
         scored = self.column_of_number == columns[:, None]
@@ -183,7 +183,7 @@ class RowsFold:
             predicted, variances = posterior.components.leave_one_out(
                 standard, NOISE_SHARE, self.column_of_number
             )
-            self.predict_co_masked(posterior, standard, rows, predicted, variances)
+            self.predict_by_hiding(posterior, standard, rows, predicted, variances)
         held_out = self.held_out_entries[np.ix_(rows, self.column_of_number)]
         moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
         natural = units.invert(predicted, rows[:, None], columns)
@@ -191,7 +191,7 @@ class RowsFold:
         moments.variances[rows] = np.where(held_out, variances, np.nan)
         return moments
 
-    def predict_co_masked(
+    def predict_by_hiding(
         self,
         posterior: RowsPosterior,
         standard: Array,
@@ -201,11 +201,14 @@ class RowsFold:
     ) -> None:
         """Predict held-out entries of columns in ``co_missing`` with co-masked entries hidden.
 
-        The results are written into ``means`` and ``variances``; they, like ``standard``, have the
+        So are those predicted of which only some numbers are there, as of a point mass. The results are written into ``means`` and ``variances``; they, like ``standard``, have the
         held-out ``rows`` (n_held x d).
         """
         columns, positions = np.nonzero(self.held_out_entries[rows].T)
-        in_question = np.isin(columns, list(self.co_missing))
+        incomplete = np.isnan(standard)
+        is_partial = np.logical_or.reduceat(incomplete, first_numbers(self.column_of_number), 1)
+        in_question = is_partial[positions, columns]
+        in_question |= np.isin(columns, list(self.co_missing))
         columns, positions = columns[in_question], positions[in_question]
         size = max(1, BATCH_NUMBERS // standard.shape[1])
         for first in range(0, positions.size, size):
@@ -220,7 +223,8 @@ class RowsFold:
                 conditional.means,
                 conditional.variances,
             )
-            entry, number = np.nonzero(held_out.scored_cells(NUMBERS_BLOCK))
+            chosen = columns[first : first + size, None]
+            entry, number = np.nonzero(self.column_of_number == chosen)
             cells = places[entry], number
             means[cells], variances[cells] = (moment[entry, number] for moment in moments)
             variances[cells] += NOISE_SHARE

@@ -1,0 +1,187 @@
+"""Formulas of regressions, draws that keep their terms, and their pooled coefficients."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import mcframe as mc
+from mcframe.tables.formula_terms import Formula
+from mcframe.tables.regression import fitted
+
+
+def frame_of(seed=0, n=200):
+    """Numbers, a category, a label and dates, without gaps; y follows a square and a product."""
+    rng = np.random.default_rng(seed)
+    x1, x2, noise = rng.standard_normal((3, n))
+    town = rng.choice(["a", "b", "c"], n)
+    return pd.DataFrame(
+        {
+            "x1": x1,
+            "x2": 2.0 + 0.5 * x1 + x2,
+            "a b": rng.exponential(size=n),
+            "town": town,
+            "open": rng.random(n) < 0.4,
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 90, n), "D"),
+            "y": 1.0 + x1 + 0.7 * x1**2 + 0.5 * x1 * x2 + (town == "b") + noise,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "names"),
+    [
+        ("y ~ x1 + I(x1**2) + x1:x2", ["Intercept", "x1", "I(x1 ** 2)", "x1:x2"]),
+        ("y ~ x1 + x1**2", ["Intercept", "x1", "I(x1 ** 2)"]),
+        ("y ~ `a b`^2 - 1", ["I(`a b` ** 2)"]),
+        ("y ~ 0 + log(x1**2)", ["log(x1 ** 2)"]),
+        ("y ~ (x1 + x2)**2", ["Intercept", "x1", "x2", "x1:x2"]),
+        ("y ~ Q('a b') + x1:open", ["Intercept", "a b", "x1:open"]),
+        ("open ~ sqrt(abs(x1)) + day", ["Intercept", "sqrt(abs(x1))", "day"]),
+        ("y ~ poly(x1, 2)", ["Intercept", "poly(x1, 2)[1]", "poly(x1, 2)[2]"]),
+    ],
+)
+def test_formulas_have_the_terms_that_they_name(formula, names):
+    read = Formula.of(formula)
+    assert fitted(read, frame_of())[0] == names
+
+
+@pytest.mark.parametrize(
+    ("formula", "columns"),
+    [
+        ("y ~ x1 + town + C(town)", []),
+        ("y ~ x1 + np.log(x2)*town", [("x2",), ("x2", "town")]),
+        ("y ~ bs(x2, df=4) + I(`a b` * x1)", [("x2",), ("x1", "a b")]),
+    ],
+)
+def test_further_terms_are_those_that_are_no_column(formula, columns):
+    assert [term.columns for term in Formula.of(formula).further_terms] == columns
+
+
+def test_coefficients_are_those_of_least_squares():
+    frame = frame_of()
+    x1, x2 = frame["x1"], frame["x2"]
+    design = np.column_stack([np.ones(200), x1, x1**2, frame["open"], x1 * x2])
+    names, found, squares, n_rows = fitted(Formula.of("y ~ x1 + x1**2 + x1:x2 + open"), frame)
+    expected, [rest], *_ = np.linalg.lstsq(design, frame["y"], rcond=None)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    inverse = np.linalg.inv(design.T @ design)
+    np.testing.assert_allclose(squares, rest / 195 * np.diag(inverse), rtol=1e-9)
+    assert (len(names), n_rows) == (5, 200)
+
+
+def test_a_label_has_a_logistic_regression():
+    frame = frame_of()
+    formula = Formula.of("open ~ x1 + town")
+    _, found, squares, _ = fitted(formula, frame)
+    design = np.column_stack(
+        [np.ones(200), frame["x1"], frame["town"] == "b", frame["town"] == "c"]
+    )
+    p = 1.0 / (1.0 + np.exp(-design @ found))
+    np.testing.assert_allclose(design.T @ (frame["open"] - p), 0.0, atol=1e-8)
+    information = (design.T * (p * (1.0 - p))) @ design
+    np.testing.assert_allclose(squares, np.diag(np.linalg.inv(information)), rtol=1e-9)
+    words = frame.assign(open=np.where(frame["open"], "yes", "no"))
+    np.testing.assert_allclose(fitted(formula, words)[1], found, rtol=1e-9)
+
+
+def test_a_table_of_any_library_has_the_same_coefficients():
+    frame = frame_of()
+    formula = Formula.of("y ~ x1 + x1**2 + town + open + day")
+    names, found, *_ = fitted(formula, frame)
+    for table in (pl.from_pandas(frame), pl.from_pandas(frame).to_arrow()):
+        other_names, others, *_ = fitted(formula, table)
+        assert other_names == names
+        np.testing.assert_allclose(others, found, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("formula", "error", "message"),
+    [
+        ("y ~", mc.ModelError, "an outcome, '~' and terms are needed"),
+        ("x1 + x2", mc.ModelError, "an outcome, '~' and terms are needed"),
+        ("y ~ x1 +", mc.ModelError, "cannot be read"),
+        ("y ~ I(x1**2", mc.ModelError, "cannot be read"),
+        ("log(y) ~ x1", mc.ModelError, "has to be a column"),
+        ("y + x1 ~ x2", mc.ModelError, "has to be a column"),
+        ("y ~ x3", mc.ModelError, "names 'x3', which is no column; the columns are"),
+        ("y ~ I(x3**2)", mc.ModelError, "names 'x3', which is no column"),
+        ("y ~ I(2**3)", mc.ModelError, "names no column"),
+        ("y ~ unknown(x1)", mc.ModelError, "cannot be computed"),
+        ("y ~ log(x1)", mc.DataError, "is not finite in every row"),
+        ("town ~ x1", mc.ModelError, "more than two categories"),
+        ("y ~ x1 + I(2 * x1)", mc.DataError, "are not determined"),
+    ],
+)
+def test_wrong_formulas_are_named(formula, error, message):
+    with pytest.raises(error, match=message):
+        fitted(Formula.of(formula), frame_of())
+
+
+def holes(frame, seed, share=0.3):
+    """The table with gaps in y and x1."""
+    rng = np.random.default_rng(seed)
+    hidden = {name: frame[name].mask(rng.random(len(frame)) < share) for name in ("y", "x1")}
+    return frame.assign(**hidden)[["x1", "x2", "town", "y"]]
+
+
+def test_draws_keep_the_terms_of_a_formula():
+    """Without them the coefficients of the square and the product are drawn towards 0."""
+    frame = holes(frame_of(n=400), 1)
+    completed = mc.complete(frame)
+    formula = "y ~ x1 + I(x1**2) + x1:x2 + town"
+    pooled = mc.pool.formula(formula, completed, 10)
+    assert pooled.names[2:4] == ("I(x1 ** 2)", "town[T.b]")
+    assert pooled.names[-1] == "x1:x2"
+    estimates = dict(zip(pooled.names, pooled.estimate, strict=True))
+    assert abs(estimates["I(x1 ** 2)"] - 0.45) < 0.25  # x2 has 2 + x1 / 2 in it
+    with pytest.warns(UserWarning, match="are biased towards 0: the tables were drawn without"):
+        plain = mc.pool.formula(formula, completed.draws(10))
+    others = dict(zip(plain.names, plain.estimate, strict=True))
+    assert others["I(x1 ** 2)"] < estimates["I(x1 ** 2)"]
+    drawn = completed.draws(10, terms=["x1**2", "x1:x2"])  # no warning: the terms are kept
+    again = mc.pool.formula(formula, drawn)
+    np.testing.assert_allclose(again.estimate, pooled.estimate, atol=0.3)
+    for table in drawn:
+        seen = ~frame["y"].isna()
+        np.testing.assert_array_equal(table["y"][seen], frame["y"][seen])
+        assert not table.isna().to_numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ([], "texts such as"),
+        ([3], "texts such as"),
+        ([""], "texts such as"),
+        (["x9**2"], "names 'x9', which is no column"),
+        (["x1:x2:y"], "none is left to be explained"),
+    ],
+)
+def test_wrong_terms_are_named(terms, message):
+    completed = mc.complete(holes(frame_of(), 1)[["x1", "x2", "y"]])
+    with pytest.raises(mc.ModelError, match=message):
+        completed.draws(2, terms=terms)
+
+
+@pytest.mark.slow
+def test_pooled_coefficients_of_squares_and_products_are_covered():
+    """95 % intervals, with gaps in y and x1 that depend on x2, over tables of known truth."""
+    truth = {"Intercept": 1.0, "x1": 1.0, "x2": -0.5, "I(x1 ** 2)": 0.7, "x1:x2": 0.5}
+    covered = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x1, noise, other = rng.standard_normal((3, 200))
+        x2 = 0.5 * x1 + other
+        y = 1.0 + x1 - 0.5 * x2 + 0.7 * x1**2 + 0.5 * x1 * x2 + noise
+        p = 1.0 / (1.0 + np.exp(1.0 - x2))
+        frame = pd.DataFrame({"x1": x1, "x2": x2, "y": y})
+        frame["y"] = frame["y"].mask(rng.random(200) < p)
+        frame["x1"] = frame["x1"].mask(rng.random(200) < 0.5 * p)
+        pooled = mc.pool.formula("y ~ x1 + x2 + I(x1**2) + x1:x2", mc.complete(frame))
+        lower, upper = pooled.interval()
+        values = np.array([truth[name] for name in pooled.names])
+        covered.append((lower <= values) & (values <= upper))
+    shares = np.mean(covered, axis=0)
+    assert np.all(shares > 0.88), shares  # .95 less three Monte Carlo errors
+    assert np.mean(shares) > 0.92
