@@ -201,7 +201,8 @@ class RowsFold:
     ) -> None:
         """Predict held-out entries of columns in ``co_missing`` with co-masked entries hidden.
 
-        So are those predicted of which only some numbers are there, as of a point mass. The results are written into ``means`` and ``variances``; they, like ``standard``, have the
+        So are those predicted of which only some numbers are there, as of a point mass. The
+        results are written into ``means`` and ``variances``; they, like ``standard``, have the
         held-out ``rows`` (n_held x d).
         """
         columns, positions = np.nonzero(self.held_out_entries[rows].T)
