@@ -902,6 +902,49 @@ def questions(draw):
     return f"{type(answer).__name__}.{method} {given!r}", call
 
 
+TERMS = [
+    "numbers**2",
+    "numbers:town",
+    "numbers + whole",
+    "log(whole)",
+    "I(whole * numbers)",
+    "truth",
+]
+TERMS += ["poly(numbers, 2)", "numbers**town", "zero or more:numbers", "Q('zero or more'):numbers"]
+OUTCOMES = [
+    "numbers",
+    "positive",
+    "Q('zero or more')",
+    "label",
+    "levels",
+    "town",
+    "1",
+    "",
+    "normal",
+]
+
+
+def regressions(draw):
+    """A formula, many of them wrong, of a completed table whose draws keep its terms or do not."""
+    frame, library = draw(frames())
+    frame = frame.assign(normal=np.random.default_rng(0).standard_normal(len(frame)))
+    terms = draw(st.lists(st.sampled_from(TERMS), min_size=1, max_size=3))
+    formula = f"{draw(st.sampled_from(OUTCOMES))} ~ {' + '.join(terms)}"
+    as_list = draw(st.booleans())
+
+    def call():
+        completed = mc.complete(library(frame))
+        if as_list:
+            for table in completed.draws(2, terms=terms):
+                check_observed_entries(table, library(frame), completed.declared)
+            return "drawn"
+        pooled = mc.pool.formula(formula, completed, 2)
+        assert len(pooled.names) == np.size(pooled.estimate)
+        return "pooled" if repr(pooled) else ""
+
+    return f"{frame!r} {formula!r} {as_list}", call
+
+
 VERBS = {
     "words": words,
     "questions": questions,
@@ -920,6 +963,7 @@ VERBS = {
     "estimators": estimates,
     "from_triples": triples,
     "pool": pools,
+    "regressions": regressions,
     "files": files,
     "command lines": command_lines,
 }

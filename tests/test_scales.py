@@ -215,3 +215,30 @@ def test_the_order_of_rows_does_not_change_the_scale():
     one, other = (ScaleChoice.of(n, support) for n in (numbers, numbers[::-1]))
     assert str(one.best) == str(other.best)
     assert one.gain == other.gain
+
+
+def test_answers_on_scales_come_back_from_files(tmp_path):
+    """Every step of every chain: the same table, errors, intervals, draws, and new rows."""
+    z = np.random.default_rng(0).standard_normal((300, len(SHAPES)))
+    whole = {name: shape(z[:, k]) for k, (name, (shape, *_)) in enumerate(SHAPES.items())}
+    frame = pd.DataFrame(whole).mask(np.random.default_rng(1).random(z.shape) < 0.2)
+    completed = mc.complete(frame)
+    scales = set(completed.report()["scale"])
+    assert len(scales) >= 5
+    again = mc.load(completed.save(tmp_path / "shaped.npz"), mc.Completion)
+    for ask in (
+        lambda answer: answer.table,
+        lambda answer: answer.sd,
+        lambda answer: answer.interval(0.9)[0],
+        lambda answer: answer.interval_rows(frame[:40], 0.9)[1],
+        lambda answer: answer.draws(2)[1],
+        lambda answer: answer.complete_rows(frame[:40]),
+        lambda answer: answer.report(),
+    ):
+        pd.testing.assert_frame_equal(ask(again), ask(completed))
+    filled = completed.table[:40]
+    pd.testing.assert_frame_equal(completed.complete_rows(frame[:40]), filled, rtol=1e-6)
+    for name in whole:
+        means = np.asarray(completed.predict(name)).ravel()
+        holes = frame[name].isna().to_numpy()
+        np.testing.assert_allclose(means[holes], completed.table[name][holes], rtol=1e-9)
