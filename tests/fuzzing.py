@@ -902,33 +902,19 @@ def questions(draw):
     return f"{type(answer).__name__}.{method} {given!r}", call
 
 
-TERMS = [
-    "numbers**2",
-    "numbers:town",
-    "numbers + whole",
-    "log(whole)",
-    "I(whole * numbers)",
-    "truth",
-]
-TERMS += ["poly(numbers, 2)", "numbers**town", "zero or more:numbers", "Q('zero or more'):numbers"]
-OUTCOMES = [
-    "numbers",
-    "positive",
-    "Q('zero or more')",
-    "label",
-    "levels",
-    "town",
-    "1",
-    "",
-    "normal",
-]
+TERMS = ["numbers**2", "numbers:first", "sqrt(abs(numbers)):first", "poly(numbers, 2)", "numbers"]
+WRONG_TERMS = ["log(numbers)", "numbers:no", "I(town**2)", "(numbers", "1", "", "numbers**town"]
+OUTCOMES = ["last", "last", "last", "label", "levels", "Q('zero or more')", "log(last)"]
 
 
 def regressions(draw):
     """A formula, many of them wrong, of a completed table whose draws keep its terms or do not."""
     frame, library = draw(frames())
-    frame = frame.assign(normal=np.random.default_rng(0).standard_normal(len(frame)))
-    terms = draw(st.lists(st.sampled_from(TERMS), min_size=1, max_size=3))
+    rng = np.random.default_rng(0)
+    frame = frame.assign(**{name: rng.standard_normal(len(frame)) for name in ("first", "last")})
+    frame = frame.mask(rng.random(frame.shape) < 0.3)
+    terms = TERMS if draw(st.integers(0, 4)) else TERMS + WRONG_TERMS
+    terms = draw(st.lists(st.sampled_from(terms), min_size=1, max_size=3))
     formula = f"{draw(st.sampled_from(OUTCOMES))} ~ {' + '.join(terms)}"
     as_list = draw(st.booleans())
 
