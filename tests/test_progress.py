@@ -179,6 +179,17 @@ def test_a_gap_is_measured_on_a_log_scale(clock):
         assert (here.share, here.left) == (1.0, None)
 
 
+def test_what_the_first_of_many_steps_prepares_is_no_rate(clock):
+    """The first of 200 sweeps compiles for four seconds; each of them takes a tenth of one."""
+    with stage("x") as here:
+        clock[0] = 4.0
+        here.count(1, 200, "sweeps")
+        assert here.left is None
+        clock[0] = 4.1
+        here.count(2, 200, "sweeps")
+        assert here.left == pytest.approx(19.8)
+
+
 def test_the_innermost_stage_is_told_and_inherits_what_is_shown(capsys):
     assert current() is progress.NOWHERE
     with stage("a", shown=False), stage("b") as inner:

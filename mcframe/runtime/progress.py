@@ -147,10 +147,15 @@ class Progress:
 
     @property
     def left(self) -> float | None:
-        """Seconds that remain at the rate of the second half of the time; None if unknown."""
+        """Seconds that remain at the rate of the second half of the time; None if unknown.
+
+        The first seconds prepare and compile: a small share says nothing of the rate with them.
+        """
         marks, seconds = self.marks, self.seconds  # another thread may replace the marks
         last, share = marks[-1]
         then, before = [mark for mark in marks if mark[0] <= 0.5 * last][-1]
+        if before == 0.0 and share < 0.1 and last < PAUSE:
+            then, before = marks[1] if len(marks) > 2 else marks[-1]
         if not before < share < 1.0:
             return None
         left = (1.0 - share) * (last - then) / (share - before) - (seconds - last)
