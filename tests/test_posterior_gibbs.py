@@ -153,6 +153,8 @@ def test_an_exact_posterior_is_verified_as_such():
     # A density that is a mean over 512 draws is too low by about 1 / 1024 of its variance.
     assert abs(one.lost) < 5.0 * one.lost_error + 2e-3
     assert "log density lost" in repr(answer)
+    assert np.max(np.abs(one.coverages - 0.9)) < 0.05
+    assert repr(answer).splitlines()[-1].startswith("90% intervals of z of 'x' hold 90% of the")
 
 
 def test_factorised_effects_are_too_sure_by_the_factor_that_is_said():
@@ -172,6 +174,7 @@ def test_factorised_effects_are_too_sure_by_the_factor_that_is_said():
     exact = np.diag(prior - gain @ prior[seen])[~seen]
     ratio = answer["x"].sds ** 2 / exact
     assert np.all(ratio < 0.95)
+    assert np.all(answer["x"].coverages < 0.9)
     np.testing.assert_allclose(answer["x"].variance_factors, ratio, rtol=0.1)
 
 

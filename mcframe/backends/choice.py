@@ -40,7 +40,7 @@ MAX_OPERATIONS_PER_ENTRY = 10_000
 ITERATIONS_PER_TURN = 500
 # The most seconds, as estimated, until the first answers of a reference that is asked where others
 # make little progress, and of one that is asked where the first of them does, before the others.
-MAX_REFERENCE_SECONDS, QUICK_REFERENCE_SECONDS = 20.0, 1.0
+MAX_REFERENCE_SECONDS, QUICK_REFERENCE_SECONDS = 40.0, 1.0
 # Certificates without a feasible point after which such a reference is asked.
 MAX_INFEASIBLE_CERTIFICATES = 2
 

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.backends.statement import cp
 
 # Up to this order of the cone Clarabel takes seconds at most.
-MAX_CLARABEL_ORDER = 48
+MAX_CLARABEL_ORDER = 56
 # The largest number that a conic solver is given: far beyond it Clarabel's eigenvalues overflow.
 LARGEST_NUMBER = 1e60
 # Asked of Clarabel, which stops short of it where arithmetic does.

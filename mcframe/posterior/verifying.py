@@ -10,11 +10,12 @@ from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.rounding import TINY
+from mcframe.contracts.showing import percent
 from mcframe.contracts.validators import Options, RandomState, suggests_options, whole
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior, posterior
@@ -90,6 +91,8 @@ class CellComparison:
         Those of the draws.
     mean_errors, sd_errors : arrays
         Monte Carlo standard errors of these.
+    coverages : array
+        Shares of the draws in the 90 % interval of the variational posterior.
     sizes : array
         Effective numbers of draws.
     log_densities, exact_log_densities : arrays (N,)
@@ -108,6 +111,7 @@ class CellComparison:
     exact_sds: Array
     mean_errors: Array
     sd_errors: Array
+    coverages: Array
     sizes: Array
     log_densities: Array
     exact_log_densities: Array
@@ -127,6 +131,14 @@ class CellComparison:
     def lost(self) -> float:
         """The mean log density that the variational posterior loses, in nats a cell."""
         return float(np.mean(self.exact_log_densities - self.log_densities))
+
+    def __str__(self) -> str:
+        coverages = self.coverages
+        text = (
+            f"90% intervals of z of {self.block!r} hold {percent(np.mean(coverages))} of the draws"
+            f" (those of single cells {percent(np.min(coverages))} to {percent(np.max(coverages))})"
+        )
+        return text + (": the posterior is too sure" if np.mean(coverages) < 0.85 else "")
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -168,7 +180,7 @@ class PosteriorVerification:
                 f"{comparison.lost:11.4f} ± {comparison.lost_error:.4f}"
                 f"{np.min(comparison.sizes):11.0f}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.comparisons)])
 
 
 @suggests_options
@@ -202,7 +214,8 @@ def verify_posterior(
     -------
     PosteriorVerification
         Its text has the errors of the means of z at missing cells in units of their standard
-        deviations, the ratio of variances, and the loss of log predictive density.
+        deviations, the ratio of variances, the loss of log predictive density, and what 90 %
+        intervals hold of the exact posterior.
 
     Raises
     ------
@@ -287,6 +300,10 @@ def compare_block(
     square_errors = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
     variational = predictive_at(fitted.engine, fitted.problem, name, *cells)
     predictors = variational
+    coverages = np.mean(
+        np.abs(draws - variational.means[0]) <= ndtri(0.95) * np.sqrt(variational.variances[0]),
+        axis=(0, 1),
+    )
     if not variational.likelihood.location:  # values of locations are taken less offsets
         places = fitted.problem.latent_places(name, *cells)
         offset = fitted.tables[name].pending
@@ -303,6 +320,7 @@ def compare_block(
         exact_sds=sd,
         mean_errors=sd / np.sqrt(sizes),
         sd_errors=square_errors / np.maximum(2.0 * sd, TINY),
+        coverages=coverages,
         sizes=sizes,
         log_densities=approximate.mean(axis=0),
         exact_log_densities=exact.mean(axis=0),
