@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends.factored import FactoredDescent
+from mcframe.backends.factored import FactoredDescent, chart_of
 from mcframe.compile import compile_problem
 from mcframe.model.problem import Problem
 from mcframe.numerics import max_norm_bounds as max_norms
@@ -248,6 +248,21 @@ def test_rows_that_weigh_more_turn_more_slowly(monkeypatch):
     alike = steps()
     target = min(paced[-1], alike[-1]) * (1 + 1e-4)
     assert np.argmax(paced <= target) < 0.8 * np.argmax(alike <= target)
+
+
+def test_effects_at_factors_without_a_value_do_not_stay():
+    """Columns beside factors of length 1e-160 overflow; the step back begins with new effects."""
+    model = mc.Model([mc.Block("x", mc.Huber(1.0), row_effects=True)], [mc.MaxNorm(1e-8)])
+    program = compile_problem(Problem.bind(model, {"x": np.ones((5, 5))}))
+    solver, vanished = FactoredDescent(), 1e-160 * np.ones((10, 1))
+    state = solver.init(program, None, np.random.default_rng(0))
+    state.move_to(program, chart_of(program).free(vanished))
+    objective = state.objective
+    with np.errstate(all="ignore"):
+        state.move_to(program, chart_of(program).with_columns(vanished, np.ones((10, 2))))
+        assert np.isnan(state.objective)
+    state.move_to(program, chart_of(program).free(vanished))
+    assert np.isclose(state.objective, objective, rtol=1e-9)
 
 
 def test_a_mixture_of_risks_is_certified_closely():

@@ -76,7 +76,9 @@ class FactoredState:
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
         self.stacked = chart.factors(vector, order)
-        self.evaluation = evaluate_stacked(program, self.stacked, self.evaluation.effects)
+        # Effects at factors that overflowed, or at a turn of rows of next to no length, are none.
+        warm = self.evaluation.effects if np.isfinite(self.evaluation.value) else None
+        self.evaluation = evaluate_stacked(program, self.stacked, warm)
         self.penalty = chart.value(vector)
         smooth_gradient = stacked_gradient(self.evaluation.gradient, self.stacked)
         self.gradient = chart.gradient(vector, order, smooth_gradient)
