@@ -147,10 +147,12 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
     if not isinstance(main, Constraint) or np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
         return anchor
     linear, spare = linear_sets(program), FIRST_SPARE
-    deepest = None if linear is None else deepest_point(program, linear)
-    if linear is not None and deepest is not None:
-        return linear.project(linear.joint(deepest, anchor))
     best, least_excess = anchor, np.inf
+    deepest = None if linear is None else deepest_point(program, linear, anchor.dense)
+    if linear is not None and deepest is not None:
+        anchor = linear.project(linear.joint(deepest, anchor))
+        if np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
+            return anchor
     gradients: list[Array] = []
     for _ in range(MAX_HALFSPACES):
         halfspace = main.halfspace(anchor.dense)
@@ -178,24 +180,26 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
     return best
 
 
-def deepest_point(program: Program, linear: "Linear") -> Array | None:
+def deepest_point(program: Program, linear: "Linear", point: Array) -> Array | None:
     """The point of the linear sets that lies deepest in the main one, as a vector.
 
     It is ``v / s`` at the largest s for which v meets ``lower s <= v <= upper s``, ``C v = t s``
     and the main set, which holds 0: a conic program, solved once for each program. So deep as
-    ``FIRST_SPARE`` is deep enough. None where the table is not small, or no solver answers.
+    ``FIRST_SPARE`` is deep enough. In units of a ``point`` of the linear sets, so that
+    numbers are about 1. None where the table is not small, or no solver answers.
     """
     if program not in DEEPEST_POINTS:
         DEEPEST_POINTS[program] = None
         if sum(program.shape) <= MAX_CLARABEL_ORDER and cp.absence() is None:
-            DEEPEST_POINTS[program] = solved_for_depth(program, linear.polyhedron)
+            unit = float(np.max(np.abs(point)))
+            DEEPEST_POINTS[program] = solved_for_depth(program, linear.polyhedron, unit)
     return DEEPEST_POINTS[program]
 
 
-def solved_for_depth(program: Program, sets: Polyhedron) -> Array | None:
+def solved_for_depth(program: Program, sets: Polyhedron, unit: float) -> Array | None:
     """The point that ``deepest_point`` describes, by Clarabel."""
     assert program.main is not None
-    main, unit = program.main.in_units(program.unit), program.unit
+    main = program.main.in_units(unit)
     if main is None:
         main, unit = program.main, 1.0
     v, s = cp.Variable(sets.lower.size), cp.Variable()
