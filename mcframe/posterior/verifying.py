@@ -133,12 +133,14 @@ class CellComparison:
         return float(np.mean(self.exact_log_densities - self.log_densities))
 
     def __str__(self) -> str:
-        coverages = self.coverages
-        text = (
-            f"90% intervals of z of {self.block!r} hold {percent(np.mean(coverages))} of the draws"
-            f" (those of single cells {percent(np.min(coverages))} to {percent(np.max(coverages))})"
+        mean, least, largest = (
+            percent(number(self.coverages)) for number in (np.mean, np.min, np.max)
         )
-        return text + (": the posterior is too sure" if np.mean(coverages) < 0.85 else "")
+        text = (
+            f"90% intervals of z of {self.block!r} hold {mean} of the draws"
+            f" (those of single cells {least} to {largest})"
+        )
+        return text + (": the posterior is too sure" if np.mean(self.coverages) < 0.85 else "")
 
 
 @attrs.frozen(eq=False, repr=False)
