@@ -68,10 +68,12 @@ def frame_in_memory(frame: Any, what: str = "") -> Any:
     if not isinstance(table, nw.DataFrame):
         is_sparse = is_sparse_matrix(frame) or class_offers(frame, "row_labels")  # of triples
         sparse = ". Give a sparse table as a block's data to mc.fit or mc.posterior" * is_sparse
+        of_series = ". Of one row give frame.iloc[[0]], of one column series.to_frame()"
+        series = of_series * nw.dependencies.is_pandas_series(frame)
         raise DataError(
             f"{what}{a_type(frame)} was given; a DataFrame of pandas or polars or a Table of"
             " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
-            f"{how_to_read(frame) or sparse}"
+            f"{how_to_read(frame) or series or sparse}"
         )
     if sum(map(absent, table.columns)) > 1:  # NaN is no equal of NaN
         raise name_twice([None if absent(name) else name for name in table.columns], what)

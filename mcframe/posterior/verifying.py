@@ -134,7 +134,7 @@ class CellComparison:
 
     def __str__(self) -> str:
         mean, least, largest = (
-            percent(number(self.coverages)) for number in (np.mean, np.min, np.max)
+            percent(float(number(self.coverages))) for number in (np.mean, np.min, np.max)
         )
         text = (
             f"90% intervals of z of {self.block!r} hold {mean} of the draws"

@@ -19,6 +19,7 @@ from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.term import (
     Composed,
     Constraint,
+    Factored,
     Norm,
     Prox,
     Regularizer,
@@ -311,9 +312,12 @@ def chosen_place(model: Model, term: object) -> int:
         return chosen[0]
     if not weighted:
         words = ", ".join(candidate.word for candidate in model.terms)
+        has_ball = any(isinstance(t, Constraint) and isinstance(t, Factored) for t in model.terms)
+        of_balls = ". The optimum of a ball of any radius is that of a norm of some weight"
         raise ModelError(
             f"the model has no term with a weight (its terms are {words}); a path and weight_max"
             " are about the weight of one, such as mc.NuclearNorm or mc.MaxNorm"
+            f"{of_balls * has_ball}"
         )
     weighted_terms = ", ".join(str(model.terms[k]) for k in weighted)
     asked = "no term" if term is None else f"term={getattr(term, '__name__', repr(term))}"
