@@ -456,8 +456,9 @@ class CalibrationConstraint(Calibration, Constraint, Prox):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        outside = self.equations.unreachable
-        if np.linalg.norm(outside) > SET_ROUNDING * np.linalg.norm(self.equations.values):
+        outside, values = self.equations.unreachable, self.equations.values
+        size = max(float(np.max(np.abs(values), initial=0.0)), TINY)  # squares of 1e155 overflow
+        if np.linalg.norm(outside / size) > SET_ROUNDING * np.linalg.norm(values / size):
             # The first of those that only rounding tells apart: all machines say the same.
             largest = np.abs(outside) >= (1.0 - 1e-6) * np.max(np.abs(outside))
             row, column = np.argwhere(largest)[0]

@@ -510,3 +510,13 @@ def test_what_no_table_gives_is_found_at_any_size():
         outside = equations.unreachable() / size
         assert np.all(outside[:, 0] == 0.0)
         np.testing.assert_allclose(outside[:, 1], [-0.4, 0.2], rtol=1e-9)
+
+
+@pytest.mark.parametrize("power", [-200, 0, 160, 300])
+def test_sums_of_any_size_are_told_from_those_that_no_table_has(power):
+    """Squares of 1e160 overflow, those of 1e-200 vanish."""
+    A = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    sums = 10.0**power * (A @ np.random.default_rng(0).standard_normal((3, 2)))
+    assert np.array_equal(mc.Calibration("x", A, sums).B, sums)
+    with pytest.raises(mc.ModelError, match="no P has A P = B"):
+        mc.Calibration("x", A, sums + 10.0**power * np.array([[1.0, 1.0], [0.0, 0.0]]))
