@@ -10,7 +10,8 @@ from mcframe.fitting.new_rows import table_without_entries
 from mcframe.model import Problem
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
-from mcframe.posterior.factor_state import FactorState, Gaussians
+from mcframe.posterior.factor_state import FactorState
+from mcframe.posterior.linear_response import RowsGiven
 from mcframe.posterior.observed import (
     Observed,
     ObservedBlock,
@@ -45,19 +46,19 @@ class PartitionedPosteriorRows:
         """The entries with the parameters of likelihoods that suit the predictors best."""
         return fitted_in_parts(self.partitions, observed, state)
 
-    def gaussians(
+    def rows_given(
         self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
-    ) -> Gaussians:
-        """The Gaussians of some rows, which are in ascending order."""
-        gaussians = []
+    ) -> RowsGiven:
+        """Some rows given the columns; rows are in ascending order."""
+        parts = []
         for p, (first, last) in enumerate(self.partitions.rows):
             inside = rows[(rows >= first) & (rows < last)] - first
             if inside.size:
                 if self.latest is None or self.latest[0] is not state or self.latest[1] != p:
                     part = self.partitions.source.part(p)
                     self.latest = state, p, row_pass(part, summaries, state)
-                gaussians.append(self.latest[2].of_rows(inside))
-        return Gaussians.joined(gaussians)
+                parts.append(self.latest[2].of_rows(inside))
+        return RowsGiven.joined(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PartitionedPosteriorRows, (self.partitions,)

@@ -142,12 +142,15 @@ class Gaussians(Broadcast):
     def draws(self, rng: np.random.Generator, m: int) -> Array:
         """Draws (m x n x K); given numbers stay as they are.
 
-        By symmetric roots of covariances, which rounding moves by rounding alone: axes may turn.
+        By ``roots``, which rounding moves by rounding alone.
         """
-        values, axes = np.linalg.eigh(self.full_covariances())
-        roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ axes.transpose(0, 2, 1)
         normal = rng.standard_normal((m, *self.means.shape))
-        return np.asarray(self.means + np.einsum("nab,mnb->mna", roots, normal))
+        return np.asarray(self.means + np.einsum("nab,mnb->mna", self.roots(), normal))
+
+    def roots(self) -> Array:
+        """The symmetric roots of the covariances (n x K x K); axes of others may turn."""
+        values, axes = np.linalg.eigh(self.full_covariances())
+        return axes * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ axes.transpose(0, 2, 1)
 
 
 def gaussians_of_groups(

@@ -14,6 +14,7 @@ make it largest.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import count
 
 import attrs
@@ -33,6 +34,12 @@ from mcframe.posterior.factor_state import (
     Gaussians,
     Priors,
     gaussians_of_groups,
+)
+from mcframe.posterior.linear_response import (
+    ColumnResponse,
+    RowsGiven,
+    is_small,
+    rows_at_a_time,
 )
 from mcframe.posterior.observed import LOG_TWO_PI, NOISE_PRIOR_ENTRIES, Observed
 from mcframe.posterior.row_pass import PosteriorRows, RowSums, SweptRows
@@ -68,6 +75,8 @@ class FactorPosterior(SingleDistribution):
     evidence: float = -np.inf
     rounding: float = 0.0
     converged: bool | None = None  # sweeps go on
+    has_response: bool = False  # not new rows, nor answers of earlier versions in files
+    response_of_fit: ColumnResponse | None = None  # of new rows
 
     @property
     def noise(self) -> Array:
@@ -81,7 +90,34 @@ class FactorPosterior(SingleDistribution):
 
     def rows_given(self, rows: IntArray) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""
-        return self.rows.gaussians(rows, self.observed.summaries, self.state)
+        return self.given(rows).gaussians
+
+    def given(self, rows: IntArray) -> RowsGiven:
+        """The same with the entries of the rows."""
+        return self.rows.rows_given(rows, self.observed.summaries, self.state)
+
+    @property
+    def why_independent(self) -> str | None:
+        """The reason why rows and columns stay independent in the answers, or None."""
+        n_rows, n_columns = self.observed.shape
+        if any(block.learned_noise == "block" for block in self.observed.blocks):
+            return "predictors have noise of their own"
+        if not is_small(n_rows, n_columns, self.state.design.width):
+            return f"{n_rows} rows and {n_columns} columns are too many to find it"
+        return None
+
+    @cached_property
+    def response(self) -> ColumnResponse | None:
+        """All columns together; None where rows and columns are independent."""
+        if self.response_of_fit is not None:
+            return self.response_of_fit
+        if not self.has_response or self.why_independent is not None:
+            return None
+        n_rows, columns = self.observed.shape[0], self.state.columns
+        size = rows_at_a_time(*columns.means.shape)
+        starts = range(0, n_rows, size)
+        groups = (self.given(np.arange(at, min(at + size, n_rows))) for at in starts)
+        return ColumnResponse.of(columns, groups)
 
     @property
     def n_factors(self) -> int:
@@ -103,11 +139,15 @@ class FactorPosterior(SingleDistribution):
         distinct, which = np.unique(rows, return_inverse=True)
         order = np.argsort(which, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(which))])
-        mean, variance = np.empty(rows.size), np.empty(rows.size)
-        sides = self.rows_given(distinct), self.state.columns
-        moments = [array for side in sides for array in (side.means, side.covariances)]
-        places = starts, columns[order], order
-        loops.predictor_moments(0, distinct.size, *places, *moments, mean, variance)
+        given, response = self.given(distinct), self.response
+        if response is not None:
+            mean, variance = response.moments(given, which, columns)
+        else:
+            mean, variance = np.empty(rows.size), np.empty(rows.size)
+            sides = given.gaussians, self.state.columns
+            moments = [array for side in sides for array in (side.means, side.covariances)]
+            places = starts, columns[order], order
+            loops.predictor_moments(0, distinct.size, *places, *moments, mean, variance)
         mean, variance = (
             mean + self.observed.centres[columns],
             variance + self.predictor_noise[columns],
@@ -126,8 +166,14 @@ class FactorPosterior(SingleDistribution):
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Draws of z (m x len(rows) x n_columns), effects included; columns are drawn once."""
         distinct, which = np.unique(rows, return_inverse=True)
-        drawn = self.rows_given(distinct).draws(rng, m)
-        columns = self.state.columns.draws(rng, m)
+        given, response = self.given(distinct), self.response
+        drawn = given.gaussians.draws(rng, m)
+        if response is None:
+            columns = self.state.columns.draws(rng, m)
+        else:
+            deviations = response.draws(rng, m)
+            drawn += response.rows_given_deviations(given, deviations)
+            columns = response.means + np.einsum("jab,mjb->mja", response.roots, deviations)
         z = np.einsum("mrk,mck->mrc", drawn, columns)[:, which]
         noise = np.sqrt(self.predictor_noise)
         if noise.any():
@@ -136,7 +182,10 @@ class FactorPosterior(SingleDistribution):
 
     def condition(self, observed: Observed) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
-        return attrs.evolve(self, rows=PosteriorRows(observed), observed=observed)
+        rows, response = PosteriorRows(observed), self.response
+        return attrs.evolve(
+            self, rows=rows, observed=observed, response_of_fit=response, has_response=False
+        )
 
 
 def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:
@@ -180,7 +229,7 @@ def columns_step(
     evidence = float(data + values[best])
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise)) + float(sums.rounding)
     state = attrs.evolve(state, columns=columns, priors=priors)
-    return FactorPosterior(rows, observed, state, evidence, rounding)
+    return FactorPosterior(rows, observed, state, evidence, rounding, has_response=True)
 
 
 def factor_sweeps(engine: FactorPosterior, n_before: int = 0) -> Iterator[FactorPosterior]:

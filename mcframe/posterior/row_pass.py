@@ -16,6 +16,7 @@ from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.factor_state import ROWS_PER_CHUNK, FactorState, Gaussians, gaussians_given
+from mcframe.posterior.linear_response import RowsGiven
 from mcframe.posterior.observed import Observed, Summary
 from mcframe.runtime.machine import check_time, share
 
@@ -79,10 +80,10 @@ class SweptRows(Protocol):
         """The entries with the parameters of likelihoods that suit the predictors best."""
         ...
 
-    def gaussians(
+    def rows_given(
         self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
-    ) -> Gaussians:
-        """The Gaussians of some rows, which are in ascending order."""
+    ) -> RowsGiven:
+        """Some rows given the columns; rows are in ascending order."""
         ...
 
 
@@ -114,10 +115,10 @@ class PosteriorRows:
         mean, variance = row_pass(self, observed.summaries, state).all_moments()
         return observed.fitted(mean, np.sqrt(variance))
 
-    def gaussians(
+    def rows_given(
         self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
-    ) -> Gaussians:
-        """The Gaussians of some rows, which are in ascending order."""
+    ) -> RowsGiven:
+        """Some rows given the columns; rows are in ascending order."""
         if self.latest is None or self.latest[0] is not state:
             self.latest = state, row_pass(self, summaries, state)
         return self.latest[1].of_rows(rows)
@@ -269,13 +270,21 @@ class RowPass:
             if change <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(last_means), initial=0.0))):
                 break
 
-    def of_rows(self, rows: IntArray) -> Gaussians:
-        """The Gaussians of some rows, which are in ascending order."""
+    def of_rows(self, rows: IntArray) -> RowsGiven:
+        """Some rows given the columns; rows are in ascending order."""
         parts = []
+        starts, across, places = self.places
         for chunk in map(int, np.unique(rows // ROWS_PER_CHUNK)):
             first, last, gaussians = self.settled_chunk(chunk)
-            parts.append(gaussians.take(rows[(rows >= first) & (rows < last)] - first))
-        return Gaussians.joined(parts)
+            chosen = rows[(rows >= first) & (rows < last)]
+            counts = starts[chosen + 1] - starts[chosen]
+            ends = np.concatenate([np.zeros(1, dtype=np.intp), np.cumsum(counts)])
+            numbers = np.arange(ends[-1]) + np.repeat(starts[chosen] - ends[:-1], counts)
+            columns, at = across[numbers].astype(np.intp), places[numbers]
+            precisions = self.precisions[at] / self.state.priors.noise[columns]
+            entries = ends, columns, self.values[at], precisions
+            parts.append(RowsGiven(gaussians.take(chosen - first), *entries))
+        return RowsGiven.joined(parts)
 
 
 def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> RowPass:
