@@ -60,6 +60,10 @@ class PartitionedPosteriorRows:
                 parts.append(self.latest[2].of_rows(inside))
         return RowsGiven.joined(parts)
 
+    def without_bounds(self) -> "PartitionedPosteriorRows":
+        """These rows, of which no bounds are kept in this process."""
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         return PartitionedPosteriorRows, (self.partitions,)
 

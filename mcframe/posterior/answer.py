@@ -94,6 +94,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def _tables(self) -> Mapping[str, Table]:
         return self.tables
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the data, and on what the variances leave out."""
+        return (*self.problem.notes, *self.engine.notes)
+
     @overload
     def sd(self, block: str) -> InFormOfData: ...
     @overload
@@ -703,6 +708,20 @@ def posterior(
         With ``NuclearNorm``: a file for columns and priors, written after a sweep, at least every
         half minute. If it exists already, for the same model, data, factors and seed, the sweeps
         continue from there. Bounds of likelihoods that are not Gaussian are then computed again.
+
+    Notes
+    -----
+    Under a ``NuclearNorm`` the sweeps find the best product of a distribution of rows and one of
+    columns. All answers (means, deviations, intervals, sets, draws) are then of one Gaussian of
+    rows and columns that depend on each other by linear response (Giordano, Broderick and Jordan,
+    Covariances, robustness, and variational Bayes, JMLR 2018): its precision is the Hessian of the
+    bound. It is found when it is first asked for. With K factors and effects of each row the
+    response is found where ``columns K`` is at most 800 and ``rows K (columns K)^2`` at most 2e9,
+    which takes a second or so (.2 s and 61 MB for 1,000 rows, 100 columns and 5 factors). In larger
+    tables, where rows and columns depend less on each other, answers are of the product, and
+    ``posterior.notes`` say so. The same holds of rows in partitions, which are read again for it
+    in this process, one partition after the other. Posteriors of counts and durations, whose
+    predictors have noise of their own, keep the product.
 
     Returns
     -------

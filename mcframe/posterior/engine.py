@@ -76,6 +76,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on what the distributions leave out."""
+        ...
+
+    @property
     def n_draws(self) -> int:
         """The number of draws of everything; 1 where there is a distribution in their place."""
         ...
@@ -98,6 +103,11 @@ class SingleDistribution:
     def n_draws(self) -> int:
         """1: a distribution in the place of draws."""
         return 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None."""
+        return ()
 
     @property
     def factor_precisions(self) -> Array | None:

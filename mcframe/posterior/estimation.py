@@ -386,9 +386,7 @@ def run_on_factors(
     if options["tol"] is None and not is_small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
-    engine = FactorPosterior(
-        source.rows(observed), observed, state, evidence, has_response=True
-    )
+    engine = FactorPosterior(source.rows(observed), observed, state, evidence, has_response=True)
     ascent.engine = engine if ascent.history else None
     ascent.run(observed, factor_sweeps(engine, len(ascent.history)))
 

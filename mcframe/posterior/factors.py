@@ -10,7 +10,8 @@ Raiko, Ilin and Karhunen, 2007), which maximises
 
 a lower bound on the log evidence: each entry counts by the Gaussian pseudo-observation that
 ``posterior.observed`` makes of it. Variances of noise and precisions of the priors are those that
-make it largest.
+make it largest. In the answers rows and columns depend on each other by linear response, which is
+found when it is first asked for (``posterior.linear_response``).
 """
 
 from collections.abc import Iterator
@@ -58,6 +59,17 @@ EFFECTS_PRIOR_COUNT = 2.0
 # than SLOW_RISE for each entry.
 FADING_SHARE, FADING_PRECISION_STEP, SLOW_RISE = 0.1, 8.0, 1e-4
 
+INDEPENDENCE_NOTE = (
+    "the table is so large that rows and columns are taken as independent of each other: standard"
+    " deviations of z are too small, on drawn tables of 1,000 x 100 by .1 % for numbers and 1 % for"
+    " labels, of 100 x 20 by 3 % and 15 %"
+)
+PREDICTOR_NOISE_NOTE = (
+    "counts or durations have Gaussian noise in their predictors, and where there is none it is"
+    " found too large: on drawn tables of 40 x 10 Poisson counts the standard deviations of z were"
+    " 1.5 times the exact ones"
+)
+
 
 @stored
 @attrs.frozen(eq=False)
@@ -97,26 +109,38 @@ class FactorPosterior(SingleDistribution):
         return self.rows.rows_given(rows, self.observed.summaries, self.state)
 
     @property
-    def why_independent(self) -> str | None:
-        """The reason why rows and columns stay independent in the answers, or None."""
-        n_rows, n_columns = self.observed.shape
-        if any(block.learned_noise == "block" for block in self.observed.blocks):
-            return "predictors have noise of their own"
-        if not is_small(n_rows, n_columns, self.state.design.width):
-            return f"{n_rows} rows and {n_columns} columns are too many to find it"
-        return None
+    def has_predictor_noise(self) -> bool:
+        """True if the predictors of a block have noise of their own."""
+        return any(block.learned_noise == "block" for block in self.observed.blocks)
+
+    @property
+    def has_independent_rows(self) -> bool:
+        """True if the answers take rows and columns as independent of each other."""
+        if self.response_of_fit is not None:
+            return False
+        small = is_small(*self.observed.shape, self.state.design.width)
+        return not self.has_response or not small or self.has_predictor_noise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What variances leave out, or have too much."""
+        if self.has_predictor_noise:
+            return (PREDICTOR_NOISE_NOTE,)
+        return (INDEPENDENCE_NOTE,) if self.has_independent_rows else ()
 
     @cached_property
     def response(self) -> ColumnResponse | None:
-        """All columns together; None where rows and columns are independent."""
+        """All columns together; None where the answers have rows and columns as independent."""
         if self.response_of_fit is not None:
             return self.response_of_fit
-        if not self.has_response or self.why_independent is not None:
+        if self.has_independent_rows:
             return None
+        # Bounds that suit the columns, wherever the rows are.
+        settled = attrs.evolve(self, rows=self.rows.without_bounds())
         n_rows, columns = self.observed.shape[0], self.state.columns
         size = rows_at_a_time(*columns.means.shape)
         starts = range(0, n_rows, size)
-        groups = (self.given(np.arange(at, min(at + size, n_rows))) for at in starts)
+        groups = (settled.given(np.arange(at, min(at + size, n_rows))) for at in starts)
         return ColumnResponse.of(columns, groups)
 
     @property

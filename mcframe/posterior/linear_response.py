@@ -68,12 +68,15 @@ class RowsGiven:
         for first in range(0, n_rows, most):
             rows = slice(first, min(first + most, n_rows))
             begin, end = self.starts[rows.start], self.starts[rows.stop]
-            yield rows, RowsGiven(
-                self.gaussians.take(np.arange(rows.start, rows.stop)),
-                self.starts[rows.start : rows.stop + 1] - begin,
-                self.columns[begin:end],
-                self.values[begin:end],
-                self.precisions[begin:end],
+            yield (
+                rows,
+                RowsGiven(
+                    self.gaussians.take(np.arange(rows.start, rows.stop)),
+                    self.starts[rows.start : rows.stop + 1] - begin,
+                    self.columns[begin:end],
+                    self.values[begin:end],
+                    self.precisions[begin:end],
+                ),
             )
 
     def dense(self, columns: Array) -> tuple[Array, Array]:
@@ -208,6 +211,10 @@ def row_roots_times_couplings(rows: RowsGiven, columns: Array, roots: Array) -> 
 
 
 def is_small(n_rows: int, n_columns: int, width: int) -> bool:
-    """True if the response of so many rows and columns is found in some seconds."""
+    """True if the response of so many rows and columns is found in a second or so.
+
+    It takes the eigenvalues of a matrix of order ``n_columns K``, at most 800, and
+    ``n_rows K (n_columns K)^2`` multiplications, at most 2e9. Answers about all cells take as many.
+    """
     order = n_columns * width
     return order <= 2 * SMALL_ORDER and float(n_rows) * width * order**2 <= 0.1 * MOST_OPERATIONS

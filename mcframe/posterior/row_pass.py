@@ -86,6 +86,10 @@ class SweptRows(Protocol):
         """Some rows given the columns; rows are in ascending order."""
         ...
 
+    def without_bounds(self) -> "SweptRows":
+        """The same rows, whose bounds are found anew, given the columns."""
+        ...
+
 
 @stored(recomputed=("latest",), formerly_none=("partitions",))
 @attrs.define(eq=False)
@@ -122,6 +126,10 @@ class PosteriorRows:
         if self.latest is None or self.latest[0] is not state:
             self.latest = state, row_pass(self, summaries, state)
         return self.latest[1].of_rows(rows)
+
+    def without_bounds(self) -> "PosteriorRows":
+        """The same rows, whose bounds are found anew, given the columns."""
+        return PosteriorRows(self.program)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PosteriorRows, (self.program, self.kept)

@@ -1,0 +1,207 @@
+"""Rows and columns together in the variational posterior: linear response to each other.
+
+Against dense linear algebra, against the exact posterior of effects, against draws and the sampler,
+and by coverage where the truth is drawn from the model.
+"""
+
+import attrs
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.posterior import linear_response
+from mcframe.posterior.linear_response import LEAST_PRECISION_SHARE
+
+pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
+
+LEVELS = mc.Ordinal(5, (-2.0, -0.7, 0.7, 2.0))
+
+
+def drawn(likelihood, deviation, seed, shape=(40, 10), factors=2):
+    """z, observations and which of them are hidden, drawn from the model; the weight of its norm."""
+    rng = np.random.default_rng(seed)
+    weight = np.sqrt(factors) / deviation
+    scores, loadings = (rng.standard_normal((n, factors)) for n in shape)
+    z = scores @ loadings.T / weight
+    if isinstance(likelihood, mc.Gaussian):
+        y = z + np.sqrt(likelihood.variance) * rng.standard_normal(shape)
+    else:
+        y = likelihood.sample(z, rng).astype(float)
+    return z, y, rng.random(shape) < 0.3, weight
+
+
+def fitted(likelihood, y, hidden, weight, factors=2, **options):
+    """The posterior of a table whose weight is given; options of the block, and of the verb."""
+    of_block = {name: options.pop(name) for name in ("bias", "row_effects") if name in options}
+    model = mc.Model([mc.Block("y", likelihood, **of_block)], [mc.NuclearNorm(weight)])
+    return mc.posterior(model, {"y": np.where(hidden, np.nan, y)}, factors=factors, **options)
+
+
+def all_cells(shape):
+    """Rows and columns of all cells."""
+    return tuple(places.ravel() for places in np.indices(shape))
+
+
+@pytest.mark.parametrize("effects", [{}, {"bias": True, "row_effects": True}], ids=repr)
+@pytest.mark.parametrize("likelihood", [mc.Gaussian(variance=0.25), mc.Bernoulli()], ids=repr)
+def test_the_covariance_is_the_inverse_of_the_hessian(likelihood, effects):
+    n, d = 9, 5
+    z, y, hidden, weight = drawn(likelihood, 1.0, 3, (n, d))
+    engine = fitted(likelihood, y, hidden, weight, max_iter=60, **effects).engine
+    # With bounds that suit the columns, as those of the response.
+    engine = attrs.evolve(engine, rows=engine.rows.without_bounds())
+    response, given, columns = engine.response, engine.given(np.arange(n)), engine.state.columns
+    k = columns.means.shape[1]
+    u, w = given.gaussians.means, columns.means
+    h, slope = given.dense(w)
+    assert np.array_equal(h > 0.0, ~hidden)
+    across = np.einsum("ij,ja,ib->iajb", h, w, u) - np.einsum("ij,ab->iajb", slope, np.eye(k))
+    of_rows, of_columns = given.gaussians.full_covariances(), columns.full_covariances()
+    # The parts of the Hessian, of the numbers of rows and columns that are free.
+    free_rows = np.flatnonzero(np.tile(engine.state.design.row_free, n))
+    free_columns = np.flatnonzero(engine.state.design.free.ravel())
+    a, c = np.zeros((n * k, n * k)), np.zeros((d * k, d * k))
+    for full, blocks in ((a, of_rows), (c, of_columns)):
+        for i, block in enumerate(blocks):
+            full[i * k : i * k + k, i * k : i * k + k] = block
+    a = np.linalg.inv(a[np.ix_(free_rows, free_rows)])
+    c = np.linalg.inv(c[np.ix_(free_columns, free_columns)])
+    b = across.reshape(n * k, d * k)[np.ix_(free_rows, free_columns)]
+    reduced = c - b.T @ np.linalg.solve(a, b)
+    values = np.linalg.eigvals(np.linalg.solve(c, reduced)).real
+    root = np.zeros((d * k, d * k))
+    for j, block in enumerate(response.roots):
+        root[j * k : j * k + k, j * k : j * k + k] = block
+    ours = (root @ response.covariance @ root)[np.ix_(free_columns, free_columns)]
+    ours_values = np.linalg.eigvals(np.linalg.solve(c, np.linalg.inv(ours))).real
+    assert np.allclose(np.sort(ours_values), np.sort(np.maximum(values, LEAST_PRECISION_SHARE)))
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (12, 6), (40, 10)], ids=str)
+def test_effects_have_their_exact_variances(shape):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(shape) + rng.standard_normal(shape[1])
+    y += rng.standard_normal((shape[0], 1))
+    hidden = rng.random(shape) < 0.3
+    effects = {"bias": True, "row_effects": True}
+    # The one factor is of no size.
+    options = {"tol": 1e-12, "max_iter": 1000, "factors": 1} | effects
+    engine = fitted(mc.Gaussian(variance=0.5), y, hidden, 1e4, **options).engine
+    priors, (rows, columns) = engine.state.priors, all_cells(shape)
+    of_columns = priors.of_columns(engine.observed, engine.state.design)[0][:, -1]
+    design = np.concatenate([np.eye(shape[0])[rows], np.eye(shape[1])[columns]], axis=1)
+    seen = design[~hidden.ravel()]
+    prior = np.concatenate([np.full(shape[0], priors.row_effects[0]), of_columns])
+    covariance = np.linalg.inv(seen.T @ seen / 0.5 + np.diag(prior))
+    exact = np.einsum("ia,ab,ib->i", design, covariance, design)
+    assert np.allclose(engine.mixture(rows, columns)[2][0], exact, rtol=1e-2)
+    independent = attrs.evolve(engine, has_response=False).mixture(rows, columns)[2][0]
+    assert np.max(np.abs(independent / exact - 1.0)) > 0.04
+
+
+@pytest.mark.parametrize("effects", [{}, {"bias": True, "row_effects": True}], ids=repr)
+@pytest.mark.parametrize("likelihood", [mc.Gaussian(variance=0.25), LEVELS], ids=repr)
+def test_draws_have_the_moments_of_the_mixture(likelihood, effects):
+    z, y, hidden, weight = drawn(likelihood, 1.5, 1)
+    effects = {} if likelihood is LEVELS else effects
+    engine = fitted(likelihood, y, hidden, weight, **effects).engine
+    draws = engine.draws(np.arange(40), np.random.default_rng(0), 4000)
+    _, mean, variance = engine.mixture(*all_cells(z.shape))
+    sd = np.sqrt(variance[0]).reshape(z.shape)
+    assert np.max(np.abs(draws.mean(axis=0) - mean[0].reshape(z.shape)) / sd) < 0.1
+    ratio = draws.std(axis=0) / sd
+    assert np.all(np.abs(ratio - 1.0) < 0.15)
+    assert abs(np.mean(ratio) - 1.0) < 0.01
+
+
+def test_sets_intervals_sd_and_draws_are_of_one_distribution():
+    z, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 1.0, 4)
+    posterior = fitted(mc.Gaussian(variance=0.25), y, hidden, weight)
+    draws = posterior.sample("y", 4000)
+    assert np.allclose(draws.std(axis=0), posterior.sd("y"), rtol=0.1)
+    assert np.allclose(draws.mean(axis=0), posterior.predict("y"), atol=0.1)
+    lower, upper = posterior.interval("y", 0.9)
+    assert abs(np.mean((draws >= lower) & (draws <= upper)) - 0.9) < 0.01
+    y, hidden = (z > 0.0).astype(float), hidden
+    labels = fitted(mc.Bernoulli(), y, hidden, weight)
+    shares = np.mean(labels.sample("y", 4000), axis=0)
+    assert np.allclose(labels.probabilities("y")[..., 1], shares, atol=0.06)
+
+
+def test_any_rows_in_any_order_have_the_moments_of_all_rows():
+    z, y, hidden, weight = drawn(LEVELS, 2.0, 2)
+    engine = fitted(LEVELS, y, hidden, weight).engine
+    moments = np.array(engine.mixture(*all_cells(z.shape)))[1:, 0].reshape(2, *z.shape)
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(40, size=200), rng.integers(10, size=200)
+    assert np.allclose(np.array(engine.mixture(rows, columns))[1:, 0], moments[:, rows, columns])
+
+
+def test_moments_are_the_same_in_batches_of_any_size(monkeypatch):
+    z, y, hidden, weight = drawn(LEVELS, 2.0, 2)
+    engine = fitted(LEVELS, y, hidden, weight).engine
+    moments = np.array(engine.mixture(*all_cells(z.shape)))
+    draws = engine.draws(np.arange(40), np.random.default_rng(0), 3)
+    monkeypatch.setattr(linear_response, "BATCH_NUMBERS", 300)
+    again = attrs.evolve(engine)
+    assert np.allclose(np.array(again.mixture(*all_cells(z.shape))), moments)
+    assert np.allclose(again.draws(np.arange(40), np.random.default_rng(0), 3), draws)
+
+
+def test_new_rows_have_the_distributions_of_the_rows_of_the_fit():
+    z, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 2.0, 5)
+    posterior = fitted(mc.Gaussian(variance=0.25), y, hidden, weight)
+    again = posterior.condition({"y": np.where(hidden, np.nan, y)})
+    cells = np.nonzero(hidden)
+    pairs = zip(again.engine.mixture(*cells), posterior.engine.mixture(*cells), strict=True)
+    for ours, theirs in pairs:
+        assert np.allclose(ours, theirs)
+    few = posterior.condition({"y": np.where(hidden, np.nan, y)[:3]})
+    few_cells = np.nonzero(hidden[:3])
+    assert np.allclose(few.engine.mixture(*few_cells), posterior.engine.mixture(*few_cells))
+
+
+def test_a_file_has_the_same_intervals(tmp_path):
+    z, y, hidden, weight = drawn(LEVELS, 2.0, 6)
+    posterior = fitted(LEVELS, y, hidden, weight)
+    posterior.save(tmp_path / "posterior.mcframe")
+    again = mc.load(tmp_path / "posterior.mcframe")
+    assert np.array_equal(again.interval("y"), posterior.interval("y"))
+    new = {"y": np.where(hidden, np.nan, y)[:5]}
+    conditioned = posterior.condition(new)
+    conditioned.save(tmp_path / "new.mcframe")
+    assert np.array_equal(mc.load(tmp_path / "new.mcframe").sd("y"), conditioned.sd("y"))
+
+
+def test_tables_that_are_too_large_say_so(monkeypatch):
+    z, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 1.0, 4)
+    posterior = fitted(mc.Gaussian(variance=0.25), y, hidden, weight)
+    assert posterior.notes == ()
+    together = posterior.sd("y")
+    monkeypatch.setattr(linear_response, "SMALL_ORDER", 2)
+    large = fitted(mc.Gaussian(variance=0.25), y, hidden, weight)
+    assert large.engine.response is None
+    assert "independent" in large.notes[0]
+    assert "independent" in repr(large)
+    assert np.mean(large.sd("y")) < np.mean(together)
+    # New rows have what the fit has, and few of them no response of their own.
+    few, notes = large.condition({"y": np.where(hidden, np.nan, y)[:3]}), large.notes
+    monkeypatch.undo()
+    assert few.engine.response is None
+    assert few.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "deviation", "least"),
+    [(mc.Gaussian(variance=0.25), 1.0, 0.88), (mc.NegativeBinomial(0.5), 0.7, 0.88)],
+    ids=repr,
+)
+def test_intervals_hold_the_truth(likelihood, deviation, least):
+    shares = []
+    for seed in range(12):
+        z, y, hidden, weight = drawn(likelihood, deviation, seed)
+        _, mean, variance = fitted(likelihood, y, hidden, weight).engine.mixture(
+            *np.nonzero(hidden)
+        )
+        shares.append(np.mean(np.abs(z[hidden] - mean[0]) <= 1.645 * np.sqrt(variance[0])))
+    assert least < np.mean(shares) < 0.94
