@@ -1,7 +1,7 @@
 """Rows and columns together in the variational posterior: linear response to each other.
 
-Against dense linear algebra, against the exact posterior of effects, against draws and the sampler,
-and by coverage where the truth is drawn from the model.
+Against dense linear algebra, against the exact posterior of effects, against draws and the
+sampler, and by coverage where the truth is drawn from the model.
 """
 
 import attrs
@@ -18,7 +18,7 @@ LEVELS = mc.Ordinal(5, (-2.0, -0.7, 0.7, 2.0))
 
 
 def drawn(likelihood, deviation, seed, shape=(40, 10), factors=2):
-    """z, observations and which of them are hidden, drawn from the model; the weight of its norm."""
+    """z, observations, which of them are hidden, and the weight: drawn from the model."""
     rng = np.random.default_rng(seed)
     weight = np.sqrt(factors) / deviation
     scores, loadings = (rng.standard_normal((n, factors)) for n in shape)
@@ -46,7 +46,7 @@ def all_cells(shape):
 @pytest.mark.parametrize("likelihood", [mc.Gaussian(variance=0.25), mc.Bernoulli()], ids=repr)
 def test_the_covariance_is_the_inverse_of_the_hessian(likelihood, effects):
     n, d = 9, 5
-    z, y, hidden, weight = drawn(likelihood, 1.0, 3, (n, d))
+    _, y, hidden, weight = drawn(likelihood, 1.0, 3, (n, d))
     engine = fitted(likelihood, y, hidden, weight, max_iter=60, **effects).engine
     # With bounds that suit the columns, as those of the response.
     engine = attrs.evolve(engine, rows=engine.rows.without_bounds())
@@ -149,7 +149,7 @@ def test_moments_are_the_same_in_batches_of_any_size(monkeypatch):
 
 
 def test_new_rows_have_the_distributions_of_the_rows_of_the_fit():
-    z, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 2.0, 5)
+    _, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 2.0, 5)
     posterior = fitted(mc.Gaussian(variance=0.25), y, hidden, weight)
     again = posterior.condition({"y": np.where(hidden, np.nan, y)})
     cells = np.nonzero(hidden)
@@ -162,7 +162,7 @@ def test_new_rows_have_the_distributions_of_the_rows_of_the_fit():
 
 
 def test_a_file_has_the_same_intervals(tmp_path):
-    z, y, hidden, weight = drawn(LEVELS, 2.0, 6)
+    _, y, hidden, weight = drawn(LEVELS, 2.0, 6)
     posterior = fitted(LEVELS, y, hidden, weight)
     posterior.save(tmp_path / "posterior.mcframe")
     again = mc.load(tmp_path / "posterior.mcframe")
@@ -174,7 +174,7 @@ def test_a_file_has_the_same_intervals(tmp_path):
 
 
 def test_tables_that_are_too_large_say_so(monkeypatch):
-    z, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 1.0, 4)
+    _, y, hidden, weight = drawn(mc.Gaussian(variance=0.25), 1.0, 4)
     posterior = fitted(mc.Gaussian(variance=0.25), y, hidden, weight)
     assert posterior.notes == ()
     together = posterior.sd("y")
@@ -205,3 +205,21 @@ def test_intervals_hold_the_truth(likelihood, deviation, least):
         )
         shares.append(np.mean(np.abs(z[hidden] - mean[0]) <= 1.645 * np.sqrt(variance[0])))
     assert least < np.mean(shares) < 0.94
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "deviation"),
+    [(mc.Gaussian(variance=0.25), 1.0), (mc.NegativeBinomial(0.5), 0.7)],
+    ids=repr,
+)
+def test_standard_deviations_are_those_of_the_sampler(likelihood, deviation):
+    _, y, hidden, weight = drawn(likelihood, deviation, 50)
+    answers = [
+        fitted(likelihood, y, hidden, weight, method=method, **options)
+        for method, options in (("variational", {}), ("sampler", {"tol": 0.1}))
+    ]
+    sds = []
+    for answer in answers:
+        _, means, variances = answer.engine.mixture(*np.nonzero(hidden))
+        sds.append(np.sqrt(variances.mean(axis=0) + means.var(axis=0)))
+    assert 0.9 < np.median(sds[0] / sds[1]) < 1.1

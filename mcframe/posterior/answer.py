@@ -717,8 +717,8 @@ def posterior(
     Covariances, robustness, and variational Bayes, JMLR 2018): its precision is the Hessian of the
     bound. It is found when it is first asked for. With K factors and effects of each row the
     response is found where ``columns K`` is at most 800 and ``rows K (columns K)^2`` at most 2e9,
-    which takes a second or so (.2 s and 61 MB for 1,000 rows, 100 columns and 5 factors). In larger
-    tables, where rows and columns depend less on each other, answers are of the product, and
+    which takes a second or so (.2 s and 61 MB for 1,000 rows, 100 columns, 5 factors). Answers of
+    larger tables, where rows and columns depend less on each other, are of the product, and
     ``posterior.notes`` say so. The same holds of rows in partitions, which are read again for it
     in this process, one partition after the other. Posteriors of counts and durations, whose
     predictors have noise of their own, keep the product.

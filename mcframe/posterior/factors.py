@@ -60,9 +60,9 @@ EFFECTS_PRIOR_COUNT = 2.0
 FADING_SHARE, FADING_PRECISION_STEP, SLOW_RISE = 0.1, 8.0, 1e-4
 
 INDEPENDENCE_NOTE = (
-    "the table is so large that rows and columns are taken as independent of each other: standard"
-    " deviations of z are too small, on drawn tables of 1,000 x 100 by .1 % for numbers and 1 % for"
-    " labels, of 100 x 20 by 3 % and 15 %"
+    "rows and columns are taken as independent of each other, as in all large tables, and in files"
+    " of earlier versions: standard deviations of z are too small, on drawn tables of 1,000 x 100"
+    " by .1 % for numbers and 1 % for labels, of 100 x 20 by 3 % and 15 %"
 )
 PREDICTOR_NOISE_NOTE = (
     "counts or durations have Gaussian noise in their predictors, and where there is none it is"

@@ -214,7 +214,8 @@ def is_small(n_rows: int, n_columns: int, width: int) -> bool:
     """True if the response of so many rows and columns is found in a second or so.
 
     It takes the eigenvalues of a matrix of order ``n_columns K``, at most 800, and
-    ``n_rows K (n_columns K)^2`` multiplications, at most 2e9. Answers about all cells take as many.
+    ``n_rows K (n_columns K)^2`` multiplications, at most 2e9. Answers about all cells take as
+    many.
     """
     order = n_columns * width
     return order <= 2 * SMALL_ORDER and float(n_rows) * width * order**2 <= 0.1 * MOST_OPERATIONS
