@@ -50,13 +50,14 @@ def test_the_covariance_is_the_inverse_of_the_hessian(likelihood, effects):
     engine = fitted(likelihood, y, hidden, weight, max_iter=60, **effects).engine
     # With bounds that suit the columns, as those of the response.
     engine = attrs.evolve(engine, rows=engine.rows.without_bounds())
-    response, given, columns = engine.response, engine.given(np.arange(n)), engine.state.columns
+    response, columns = engine.response, engine.state.columns
+    some = engine.rows_with_entries(np.arange(n))
     k = columns.means.shape[1]
-    u, w = given.gaussians.means, columns.means
-    h, slope = given.dense(w)
+    u, w = some.gaussians.means, columns.means
+    h, slope = some.dense(w)
     assert np.array_equal(h > 0.0, ~hidden)
     across = np.einsum("ij,ja,ib->iajb", h, w, u) - np.einsum("ij,ab->iajb", slope, np.eye(k))
-    of_rows, of_columns = given.gaussians.full_covariances(), columns.full_covariances()
+    of_rows, of_columns = some.gaussians.full_covariances(), columns.full_covariances()
     # The parts of the Hessian, of the numbers of rows and columns that are free.
     free_rows = np.flatnonzero(np.tile(engine.state.design.row_free, n))
     free_columns = np.flatnonzero(engine.state.design.free.ravel())

@@ -61,7 +61,7 @@ class PartitionedPosteriorRows:
         return RowsGiven.joined(parts)
 
     def without_bounds(self) -> "PartitionedPosteriorRows":
-        """These rows, of which no bounds are kept in this process."""
+        """Rows in partitions, of which this process keeps no bounds of entries."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -106,7 +106,7 @@ class SingleDistribution:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """None."""
+        """No remarks: nothing is left out."""
         return ()
 
     @property

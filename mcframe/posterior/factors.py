@@ -102,10 +102,10 @@ class FactorPosterior(SingleDistribution):
 
     def rows_given(self, rows: IntArray) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""
-        return self.given(rows).gaussians
+        return self.rows_with_entries(rows).gaussians
 
-    def given(self, rows: IntArray) -> RowsGiven:
-        """The same with the entries of the rows."""
+    def rows_with_entries(self, rows: IntArray) -> RowsGiven:
+        """Some rows given the columns, with their entries; rows are in ascending order."""
         return self.rows.rows_given(rows, self.observed.summaries, self.state)
 
     @property
@@ -123,7 +123,7 @@ class FactorPosterior(SingleDistribution):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What variances leave out, or have too much."""
+        """Remarks on what the variances leave out, or have too much of."""
         if self.has_predictor_noise:
             return (PREDICTOR_NOISE_NOTE,)
         return (INDEPENDENCE_NOTE,) if self.has_independent_rows else ()
@@ -140,7 +140,9 @@ class FactorPosterior(SingleDistribution):
         n_rows, columns = self.observed.shape[0], self.state.columns
         size = rows_at_a_time(*columns.means.shape)
         starts = range(0, n_rows, size)
-        groups = (settled.given(np.arange(at, min(at + size, n_rows))) for at in starts)
+        groups = (
+            settled.rows_with_entries(np.arange(at, min(at + size, n_rows))) for at in starts
+        )
         return ColumnResponse.of(columns, groups)
 
     @property
@@ -163,12 +165,12 @@ class FactorPosterior(SingleDistribution):
         distinct, which = np.unique(rows, return_inverse=True)
         order = np.argsort(which, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(which))])
-        given, response = self.given(distinct), self.response
+        of_rows, response = self.rows_with_entries(distinct), self.response
         if response is not None:
-            mean, variance = response.moments(given, which, columns)
+            mean, variance = response.moments(of_rows, which, columns)
         else:
             mean, variance = np.empty(rows.size), np.empty(rows.size)
-            sides = given.gaussians, self.state.columns
+            sides = of_rows.gaussians, self.state.columns
             moments = [array for side in sides for array in (side.means, side.covariances)]
             places = starts, columns[order], order
             loops.predictor_moments(0, distinct.size, *places, *moments, mean, variance)
@@ -190,13 +192,13 @@ class FactorPosterior(SingleDistribution):
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Draws of z (m x len(rows) x n_columns), effects included; columns are drawn once."""
         distinct, which = np.unique(rows, return_inverse=True)
-        given, response = self.given(distinct), self.response
-        drawn = given.gaussians.draws(rng, m)
+        of_rows, response = self.rows_with_entries(distinct), self.response
+        drawn = of_rows.gaussians.draws(rng, m)
         if response is None:
             columns = self.state.columns.draws(rng, m)
         else:
             deviations = response.draws(rng, m)
-            drawn += response.rows_given_deviations(given, deviations)
+            drawn += response.added_to_rows(of_rows, deviations)
             columns = response.means + np.einsum("jab,mjb->mja", response.roots, deviations)
         z = np.einsum("mrk,mck->mrc", drawn, columns)[:, which]
         noise = np.sqrt(self.predictor_noise)

@@ -131,8 +131,8 @@ class ColumnResponse:
         normal = rng.standard_normal((m, self.root.shape[0]))
         return np.asarray(normal @ self.root).reshape(m, *self.means.shape)
 
-    def rows_given_deviations(self, rows: RowsGiven, deviations: Array) -> Array:
-        """What columns that deviate, in units of roots, add to the means of rows (m x n x K)."""
+    def added_to_rows(self, rows: RowsGiven, deviations: Array) -> Array:
+        """The change of means of rows (m x n x K) by columns that deviate, in units of roots."""
         added = np.empty((len(deviations), *rows.gaussians.means.shape))
         flat = deviations.reshape(len(deviations), -1)
         for which, batch in rows.batches(self.batch_of_rows):
@@ -160,10 +160,9 @@ class ColumnResponse:
         w'C w + x'E x + 2 w'X x + tr(C E) + tr(X X).
         """
         width = self.means.shape[1]
-        own = self.covariance.reshape(*self.means.shape, *self.means.shape)
-        each_column = np.arange(len(self.means))
-        own = own[each_column, :, each_column]
-        spreads = self.roots @ own @ self.roots
+        numbers = np.arange(len(self.means))
+        covariance = self.covariance.reshape(*self.means.shape, *self.means.shape)
+        spreads = self.roots @ covariance[numbers, :, numbers] @ self.roots
         mean, variance = np.empty(which.size), np.empty(which.size)
         order = np.argsort(which, kind="stable")
         sorted_rows = which[order]

@@ -87,7 +87,7 @@ class SweptRows(Protocol):
         ...
 
     def without_bounds(self) -> "SweptRows":
-        """The same rows, whose bounds are found anew, given the columns."""
+        """Rows that keep no bounds of entries: these are found anew, given the columns."""
         ...
 
 
@@ -128,7 +128,7 @@ class PosteriorRows:
         return self.latest[1].of_rows(rows)
 
     def without_bounds(self) -> "PosteriorRows":
-        """The same rows, whose bounds are found anew, given the columns."""
+        """Rows that keep no bounds of entries: these are found anew, given the columns."""
         return PosteriorRows(self.program)
 
     def __reduce__(self) -> tuple[Any, ...]:
