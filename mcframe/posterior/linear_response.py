@@ -86,8 +86,9 @@ class RowsGiven:
         predictors = np.einsum("nk,nk->n", means[rows], columns[self.columns])
         slopes = self.precisions * (self.values - predictors)
         cells, size = rows * n_columns + self.columns, len(means) * n_columns
-        precision, slope = (np.bincount(cells, n, size) for n in (self.precisions, slopes))
-        return precision.reshape(-1, n_columns), slope.reshape(-1, n_columns)
+        sums = [np.bincount(cells, weights, size) for weights in (self.precisions, slopes)]
+        precision, slope = np.array(sums, dtype=float).reshape(2, -1, n_columns)
+        return precision, slope
 
 
 @stored
