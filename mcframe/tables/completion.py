@@ -205,7 +205,9 @@ class DrawnRows(Generic[Frame]):
     def distribution(self, rng: np.random.Generator) -> RowsPosterior:
         """The posterior of rows drawn with replacement, whose components are a draw's.
 
-        How sure its predictions are is read off the rows that were not drawn.
+        One Gaussian has the covariance of these rows, and each column its variance. Of a mixture,
+        whose components may be those of few rows, the rows that were not drawn show how sure its
+        predictions are.
         """
         n_rows, width = self.values.shape
         n_drawn = min(n_rows, max(width, MOST_NUMBERS_FOR_DRAW // width))
@@ -217,6 +219,8 @@ class DrawnRows(Generic[Frame]):
             prior_rows=self.chosen.prior_rows,
             tol=FOLD_TOLERANCE,
         )
+        if self.chosen.components == 1:
+            return posterior
         others = np.setdiff1d(np.arange(n_rows), drawn)
         others = others[
             :: 1 + others.size // MOST_UNDRAWN_ROWS
@@ -627,12 +631,12 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         less. The missing entries of each row are then drawn jointly, given its observed entries.
         Labels, levels and categories are drawn by their probabilities, one column after the other,
         given what is drawn already. Numbers are drawn from the mixture, on the scale of their
-        column, with variances that suit the errors in rows that were not drawn: they lie in the
-        support of the column, and are whole where all observed ones are. Counts are observed ones,
-        drawn with replacement, with the ranks of such numbers. For a wide table factors are drawn
-        from their posterior, and labels given the observed entries. Rows are assumed to be
-        independent. The draws do not model entries that are missing because of their own value;
-        see ``report``.
+        column (of several Gaussians with variances that suit the errors in rows that were not
+        drawn): they lie in its support, and are whole where all observed ones are. Counts are
+        observed ones, drawn with replacement, with the ranks of such numbers. For a wide table
+        factors are drawn from their posterior, and labels given the observed entries. Rows are
+        assumed to be independent. The draws do not model entries that are missing because of their
+        own value; see ``report``.
 
         For the posterior of a declared model (``Completion.of``) they are ``Posterior.sample``.
 
