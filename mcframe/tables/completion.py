@@ -1,6 +1,6 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal
@@ -784,14 +784,18 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if isinstance(self.answer, Fit):
                 how = "entries are missing completely at random"
             sentences.append(f"errors assume that {how}")
-        weighted = [
-            repr(plain(column.name))
+        tested = {
+            repr(plain(column.name)): scores.missingness_p
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
-            if scores is not None and scores.weighted
-        ]
-        if weighted:
-            weighting = "held-out entries are weighted where other columns predict missingness"
-            sentences.append(f"{weighting}: {listed(weighted)}")
+            if scores is not None and scores.missingness_p is not None
+        }
+        dependent = rejected(tested)
+        if dependent:
+            sentences.append(
+                f"gaps depend on observed columns in {listed(dependent)}, by tests of"
+                f" {counted(len(tested), 'column')} with an error of 5% in all; whether"
+                " they depend on the missing value itself, no table shows"
+            )
         scales = [
             f"{plain(column.name)!r} as {coding.scale_in_words}"
             + f" (log density of its held-out numbers +{coding.scale_gain:.2f})"
@@ -802,7 +806,24 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         ]
         if scales:
             sentences.append(f"columns that are Gaussian on another scale: {listed(scales)}")
+        weighted = [
+            repr(plain(column.name))
+            for column, scores in zip(self.declared.columns, self.scores, strict=True)
+            if scores is not None and scores.weighted
+        ]
+        if weighted:
+            weighting = "held-out entries are weighted where other columns predict missingness"
+            sentences.append(f"{weighting}: {listed(weighted)}")
         return sentences
+
+
+def rejected(p_values: Mapping[str, float], level: float = 0.05) -> list[str]:
+    """The hypotheses that are rejected with at most this probability of any error (Holm, 1979)."""
+    names = sorted(p_values, key=lambda name: p_values[name])
+    count = 0
+    while count < len(names) and p_values[names[count]] <= level / (len(names) - count):
+        count += 1
+    return [name for name in p_values if name in names[:count]]
 
 
 # The columns of the report that are scores, all of its columns, and those that are printed.

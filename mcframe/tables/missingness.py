@@ -104,10 +104,14 @@ class Missingness:
     weights : array (n,)
         The weight of each row in errors at held-out entries, which are to stand for errors at
         missing ones; 1 where the other columns do not predict what is missing.
+    p_value : float or None
+        That of the hypothesis that they do not: the least of the tests of Mann and Whitney on each
+        fold of rows, by scores of the others, times their number.
     """
 
     auc: float | None
     weights: Array
+    p_value: float | None = None
 
     @classmethod
     def of_columns(
@@ -126,7 +130,8 @@ class Missingness:
         counts = np.count_nonzero(missing, axis=0)
         columns = np.flatnonzero(np.minimum(counts, len(missing) - counts) >= FEWEST_MISSING)
         missingness = [cls(None, np.ones(len(missing))) for _ in counts]
-        scores = scores_of(values, missing, column_of_number, columns, rng)
+        parts = rng.permutation(len(values)) % FOLDS
+        scores = scores_of(values, missing, column_of_number, columns, parts)
         for column, score in zip(columns, scores.T, strict=True):
             is_missing, n_missing = missing[:, column], counts[column]
             n_observed = is_missing.size - n_missing
@@ -138,7 +143,19 @@ class Missingness:
             weights: Array = np.ones(is_missing.size)
             if auc >= max(LEAST_AUC, 0.5 + LEAST_DEVIATIONS * deviation):
                 weights = odds_of_missing(score, is_missing)
-            missingness[column] = cls(auc, weights)
+            # Scores of two folds are dependent, those of one are not given the others.
+            p_values = [
+                scipy.stats.mannwhitneyu(
+                    score[is_missing & (parts == k)],
+                    score[~is_missing & (parts == k)],
+                    alternative="greater",
+                    method="asymptotic",
+                ).pvalue
+                for k in range(FOLDS)
+                if 0 < np.count_nonzero(is_missing[parts == k]) < np.count_nonzero(parts == k)
+            ]
+            p_value = min(1.0, len(p_values) * float(np.min(p_values, initial=1.0)))
+            missingness[column] = cls(auc, weights, p_value)
         return missingness
 
 
@@ -147,7 +164,7 @@ def scores_of(
     missing: Mask,
     column_of_number: IntArray,
     columns: IntArray,
-    rng: np.random.Generator,
+    parts: IntArray,
 ) -> Array:
     """Return how far rows look like those where a column is missing, by all other columns.
 
@@ -159,7 +176,6 @@ def scores_of(
     """
     design = np.nan_to_num(standardized(values))
     scores = np.zeros((len(missing), columns.size))
-    parts = rng.permutation(len(values)) % FOLDS
     for k in range(FOLDS):
         fitted = parts != k
         if not fitted.any() or not columns.size:  # of a single row
