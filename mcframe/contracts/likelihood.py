@@ -17,6 +17,7 @@ __all__ = [
     "Conjugate",
     "CountLoss",
     "Distribution",
+    "ExpectedDerivatives",
     "ExpectedLogLikelihood",
     "GaussianBound",
     "GaussianNoise",
@@ -436,7 +437,25 @@ class GaussianBound(ABC):
         return None
 
 
-class ExpectedLogLikelihood(ABC):
+class ExpectedDerivatives(ABC):
+    """Ability: the derivatives of the expected log likelihood, by which a posterior ends.
+
+    A bound is looser than the expectation of the log likelihood itself. In the best Gaussian of z
+    each observation counts by the derivatives of this expectation (Opper and Archambeau, The
+    variational Gaussian approximation revisited, Neural Computation 2009). A likelihood without
+    this ability keeps its bound.
+    """
+
+    @abstractmethod
+    def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """E[d log p(y | z) / dz] and E[-d2 log p(y | z) / dz2] for z ~ N(mean, variance).
+
+        Entrywise. They are also the derivative of E log p(y | z) in the mean, and minus the second
+        one. The second answer is at least 0.
+        """
+
+
+class ExpectedLogLikelihood(ExpectedDerivatives):
     """Ability: the log likelihood is a line in z minus an exponential, of closed expectation.
 
     For such losses, as of counts with the log link, no parabola lies below the log likelihood.
@@ -464,6 +483,11 @@ class ExpectedLogLikelihood(ABC):
             expected = rate * np.exp(sign * mean + 0.5 * variance)
         value = constant + linear * mean - expected
         return value, linear - sign * expected, -0.5 * expected
+
+    def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """``linear - sign * e`` and e, the expected ``rate * exp(sign * z)``."""
+        _, in_mean, in_variance = self.expected_log_likelihood(mean, variance, y)
+        return in_mean, -2.0 * in_variance
 
 
 class LinearDifference(ABC):

@@ -15,6 +15,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Approximated,
     Distribution,
+    ExpectedDerivatives,
     ExpectedLogLikelihood,
     GaussianBound,
     Likelihood,
@@ -582,3 +583,29 @@ def exponential_form_is_likelihood(likelihood: Any, z: Array, y: Array) -> None:
         ):
             up, down = (likelihood.expected_log_likelihood(*at, y)[0] for at in (ahead, behind))
             close((up - down) / (2 * h) / size, derivative / size, 1e-5, "a derivative")
+
+
+@law_of(
+    LIKELIHOOD_LAWS, "the expected derivatives are those of the expectation", ExpectedDerivatives
+)
+def expected_derivatives_hold(likelihood: Any, z: Array, y: Array) -> None:
+    """The first is the mean of minus the loss's gradient by quadrature, the second its slope.
+
+    Of a Gaussian of z the expectation of a second derivative is the slope of that of the first.
+    """
+    unit = unit_of(z)
+    nodes = np.linspace(-8.0, 8.0, 1601)
+    shares = np.exp(-0.5 * np.square(nodes))
+    shares /= shares.sum()
+    for variance in (unit**2 * np.full_like(z, v) for v in (1e-2, 0.3, 2.0)):
+        slope, precision = likelihood.expected_derivatives(z, variance, y)
+        demand(np.all(precision >= 0.0), f"a precision of {float(np.min(precision)):g}")
+        points = z + np.sqrt(variance) * nodes[:, None]
+        gradients = [likelihood.value_and_gradient(point, y)[1] for point in points]
+        size = 1.0 / unit + np.sum(np.abs(gradients) * shares[:, None], axis=0)
+        wanted = -np.sum(np.array(gradients) * shares[:, None], axis=0)
+        close(slope / size, wanted / size, 1e-5, "the first derivative")
+        h = 1e-3 * unit
+        ahead, behind = (likelihood.expected_derivatives(z + s, variance, y)[0] for s in (h, -h))
+        size = size / unit + precision
+        close(precision / size, (behind - ahead) / (2.0 * h) / size, 1e-4, "the second derivative")

@@ -11,6 +11,7 @@ from mcframe.contracts.likelihood import (
     Approximated,
     Conjugate,
     Distribution,
+    ExpectedDerivatives,
     GaussianBound,
     LabelLoss,
     LinearDifference,
@@ -38,6 +39,7 @@ class Bernoulli(
     TwiceDifferentiable,
     Distribution,
     GaussianBound,
+    ExpectedDerivatives,
     Approximated,
     LinearDifference,
 ):
@@ -180,6 +182,12 @@ class Bernoulli(
             margin = self.margin(mean, y)
             value, precision, constant = self.of_margin.gaussian_bound(margin, np.square(sd))
         return (2.0 * y - 1.0) * self.scale * value, precision / self.scale**2, constant
+
+    def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """Those of the link in the margin, by the chain rule."""
+        variance = variance / self.scale**2
+        slope, bend = self.of_margin.expected_derivatives(self.margin(mean, y), variance)
+        return (2.0 * y - 1.0) * slope / self.scale, bend / self.scale**2
 
     def statement(
         self, cp: Any, z: Any, y: Array, *, near: tuple[Array, float] | None = None, **_: Any

@@ -10,6 +10,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
+    ExpectedDerivatives,
     GaussianBound,
     Proximable,
     RealValueLoss,
@@ -23,7 +24,13 @@ from mcframe.contracts.validators import moderate
 @stored
 @attrs.frozen
 class Huber(
-    RealValueLoss, Conjugate, TwiceDifferentiable, Proximable, Distribution, GaussianBound
+    RealValueLoss,
+    Conjugate,
+    TwiceDifferentiable,
+    Proximable,
+    Distribution,
+    GaussianBound,
+    ExpectedDerivatives,
 ):
     """``l(z, y) = r^2 / 2`` for ``|r| <= delta``, else ``delta (|r| - delta / 2)``; r = z - y.
 
@@ -154,6 +161,18 @@ class Huber(
         beyond = np.maximum(xi, self.delta)
         constant = -0.5 * self.delta * (beyond - self.delta) - np.log(self.core + 2.0 * self.tail)
         return y.copy(), self.delta / beyond, constant
+
+    def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """Minus the expected residual clipped to [-delta, delta], and P(|r| <= delta)."""
+        residual, sd = mean - y, np.maximum(np.sqrt(variance), np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):
+            low, high = (-self.delta - residual) / sd, (self.delta - residual) / sd
+            densities = np.exp(-0.5 * np.square(high)) - np.exp(-0.5 * np.square(low))
+        below, above = ndtr(low), ndtr(-high)
+        # The mass between, by the side on which both ends lie, so that it keeps its digits.
+        middle = np.where(low > 0.0, ndtr(-low) - above, ndtr(high) - below)
+        clipped = residual * middle - sd * densities / np.sqrt(2.0 * np.pi)
+        return -(clipped + self.delta * (above - below)), np.maximum(middle, 0.0)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """huber(z - y, delta) / 2."""

@@ -18,13 +18,15 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
-from mcframe.numerics.gaussian_bounds import logistic_bound
+from mcframe.numerics.gaussian_bounds import expected_logistic, logistic_bound
 
 # phi(0) / Phi(0), the steepness of the loss at m = 0.
 STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
 TANGENT_KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
 GLOBAL_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
+# Nodes of a quadrature over a Gaussian margin.
+HERMITE_NODES = 24
 
 
 class Logit:
@@ -57,6 +59,10 @@ class Logit:
     def gaussian_bound(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         """The bound of Jaakkola and Jordan (2000)."""
         return logistic_bound(mean, variance, np.ones_like(mean), np.zeros_like(mean))
+
+    def expected_derivatives(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """E P(-m) and E P(m) P(-m) of a Gaussian margin."""
+        return expected_logistic(-mean, variance)
 
     def conjugate(self, gradient: Array) -> Array:
         """q log q + (1 - q) log(1 - q) with q = -gradient in [0, 1], else inf."""
@@ -126,6 +132,18 @@ class Probit:
         left = np.log(0.5 * erfcx(-far / np.sqrt(2.0))) + 0.5 * (mills(far) - far) * excess
         constant = np.where(m < -1.0, left, 0.5 * np.square(r) - self.loss(m))
         return np.where(m < -1.0, excess, m + r), np.ones_like(m), constant
+
+    def expected_derivatives(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """E[phi(m) / Phi(m)] and minus the expectation of its derivative, of a Gaussian margin."""
+        nodes, shares = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+        shares = shares / np.sum(shares)
+        spread = np.sqrt(variance)
+        slope, bend = np.zeros_like(mean), np.zeros_like(mean)
+        for node, share in zip(nodes, shares, strict=True):
+            margin = mean + node * spread
+            slope += share * mills(margin)
+            bend += share * self.second_derivative(margin)
+        return slope, bend
 
     def conjugate(self, gradient: Array) -> Array:
         """-q m + log Phi(m) with q = -gradient = phi(m) / Phi(m); 0 at q = 0, inf for q < 0."""

@@ -12,6 +12,7 @@ from mcframe.contracts.likelihood import (
     Conjugate,
     CountLoss,
     Distribution,
+    ExpectedDerivatives,
     GaussianBound,
     TwiceDifferentiable,
 )
@@ -20,7 +21,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
 from mcframe.contracts.wording import wording
 from mcframe.likelihoods.poisson import least_count, poisson_counts
-from mcframe.numerics.gaussian_bounds import logistic_bound
+from mcframe.numerics.gaussian_bounds import expected_logistic, logistic_bound
 
 # A posterior warns that its variances are too small where the median count times the dispersion is
 # larger than this.
@@ -29,7 +30,9 @@ LOOSE_BOUND_COUNT = 25.0
 
 @stored
 @attrs.frozen
-class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
+class NegativeBinomial(
+    CountLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, ExpectedDerivatives
+):
     """``l(z, y) = (y + 1/dispersion) log(1 + dispersion exp(z)) - y z``: over-dispersed counts.
 
     Domain: counts 0, 1, 2, ...; the mean is mu = exp(z) and the variance
@@ -152,6 +155,11 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
         r = np.full_like(y, self.size)
         value, precision, constant = logistic_bound(self.logit(mean), variance, y, r)
         return value - np.log(self.dispersion), precision, constant + self.log_coefficient(y)
+
+    def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """y - (y + r) E s(t) and (y + r) E s'(t) with t = z + log(dispersion)."""
+        probability, bend = expected_logistic(self.logit(mean), variance)
+        return y - (y + self.size) * probability, (y + self.size) * bend
 
     def looseness(self, y: Array) -> str | None:
         """A warning of counts many times 1 / dispersion, whose log p is far from any parabola."""

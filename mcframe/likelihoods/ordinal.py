@@ -13,6 +13,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
+    ExpectedDerivatives,
     GaussianBound,
     Likelihood,
     ParametricBySums,
@@ -29,7 +30,7 @@ from mcframe.likelihoods.cumulative import (
     gap_loss,
     logistic_parts,
 )
-from mcframe.numerics.gaussian_bounds import logistic_bound
+from mcframe.numerics.gaussian_bounds import expected_logistic, logistic_bound
 
 
 def as_thresholds(value: Any) -> tuple[float, ...] | None:
@@ -44,7 +45,13 @@ def as_thresholds(value: Any) -> tuple[float, ...] | None:
 @stored
 @attrs.frozen
 class Ordinal(
-    Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, ParametricBySums
+    Likelihood,
+    Conjugate,
+    TwiceDifferentiable,
+    Distribution,
+    GaussianBound,
+    ExpectedDerivatives,
+    ParametricBySums,
 ):
     """``l(z, y) = -log(sigmoid(theta_y - z) - sigmoid(theta_{y-1} - z))``: the cumulative logit.
 
@@ -261,6 +268,17 @@ class Ordinal(
             value[finite] += w / total * away
             precision[finite] = total
         return value, precision, constant - gap_loss(np.diff(edges))[code]
+
+    def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """E s(theta_{y-1} - z) - E s(z - theta_y), and the sum of the expected E s' of both."""
+        slope, bend = np.zeros_like(mean), np.zeros_like(mean)
+        for edge, side in zip(self.interval(y), (1.0, -1.0), strict=True):
+            finite = np.isfinite(edge)
+            distance = side * (edge[finite] - mean[finite])
+            probability, density = expected_logistic(distance, variance[finite])
+            slope[finite] += side * probability
+            bend[finite] += density
+        return slope, bend
 
     @property
     def n_parameters(self) -> int:

@@ -8,9 +8,13 @@ from scipy.special import expit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood
 from mcframe.contracts.rounding import EPS, TINY
+from mcframe.runtime.machine import compiled
 
 # A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
 MOST_ROOT_STEPS = 1100
+# The distance between nodes of a Gaussian variable, in standard deviations, or in units where
+# these are larger; the least one, and the farthest node.
+NODE_SPACING, LEAST_NODE_SPACING, FARTHEST_NODE = 0.9, 0.005, 5.5
 
 
 def logistic_bound(
@@ -60,6 +64,42 @@ def size_of(mean: Array, sd: Array) -> Array:
 def xi_over_tanh(xi: Array) -> Array:
     """xi / tanh(xi / 2), 2 at xi = 0."""
     return xi * (1.0 + np.exp(-xi)) / -np.expm1(-xi)
+
+
+def expected_logistic(mean: Array, variance: Array) -> tuple[Array, Array]:
+    """E s(t) and E s'(t) for t ~ N(mean, variance) and s(t) = 1 / (1 + exp(-t)).
+
+    By sums over equally spaced nodes, whose error falls exponentially with their number (Trefethen
+    and Weideman, SIAM Review 2014): it is below 1e-6.
+    """
+    means, variances = np.broadcast_arrays(mean, variance)
+    first, second = np.empty(means.shape), np.empty(means.shape)
+    numbers = np.ascontiguousarray(means).ravel(), np.ascontiguousarray(variances).ravel()
+    sum_logistic(*numbers, first.ravel(), second.ravel())
+    return first, second
+
+
+@compiled(nogil=True)
+def sum_logistic(means, variances, first, second):  # type: ignore[no-untyped-def]
+    """Write the expectations of ``expected_logistic`` to ``first`` and ``second``."""
+    for i in range(means.size):
+        sd = np.sqrt(variances[i])
+        spacing = max(NODE_SPACING / max(1.0, sd), LEAST_NODE_SPACING)
+        ratio = np.exp(-0.5 * spacing * spacing)
+        shrink = ratio * ratio
+        share, total, value, slope = 1.0, 0.0, 0.0, 0.0
+        for k in range(int(FARTHEST_NODE / spacing) + 1):
+            # The shares exp(-(k spacing)^2 / 2), each from the one before.
+            for side in range(1 if k == 0 else 2):
+                t = means[i] + sd * spacing * (k if side == 0 else -k)
+                decay = np.exp(-abs(t))
+                small = decay / (1.0 + decay)
+                total += share
+                value += share * (1.0 - small if t >= 0.0 else small)
+                slope += share * small / (1.0 + decay)
+            share *= ratio
+            ratio *= shrink
+        first[i], second[i] = value / total, slope / total
 
 
 def tangent_bound(

@@ -277,12 +277,16 @@ class FactorState(Broadcast):
     key : str
         The name by which rows keep the pseudo-observations of their entries that the last sweep
         found; empty before the first one.
+    expects : bool
+        Whether entries count by the derivatives of their expected log likelihoods where they can,
+        and not by bounds.
     """
 
     design: Design
     columns: Gaussians
     priors: Priors
     key: str = ""
+    expects: bool = False
 
 
 def initial_state(

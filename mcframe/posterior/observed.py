@@ -10,13 +10,14 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import (
+    ExpectedDerivatives,
     ExpectedLogLikelihood,
     GaussianBound,
     GaussianNoise,
     Likelihood,
     Parametric,
 )
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored
 from mcframe.model import Block, Layout, Problem
@@ -25,6 +26,8 @@ from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
 
+# The least precision of an observation, over the square of the slope that it stands for.
+LEAST_CURVATURE_SHARE = 1e-10
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # The prior of a column's noise variance, and of its mean square, counts as so many entries, with
 # the mean of all columns.
@@ -180,6 +183,30 @@ class ObservedBlock:
         """The numbers of z of some entries, among those of all blocks."""
         width, begin = self.likelihood.width, self.part.start
         return slice(begin + entries.start * width, begin + entries.stop * width)
+
+    @property
+    def has_expectations(self) -> bool:
+        """True if the derivatives of expected log likelihoods may take the place of a bound."""
+        return self.learned_noise != "block" and isinstance(self.unfitted, ExpectedDerivatives)
+
+    def expected_observations(
+        self, entries: slice, mean: Array, variance: Array
+    ) -> "PseudoObservations":
+        """Gaussian observations with the derivatives of the expected log likelihoods.
+
+        z has these means and variances. At the best Gaussian of z they have the place of the
+        likelihood (Opper and Archambeau, Neural Computation 2009).
+        """
+        likelihood = self.likelihood
+        assert isinstance(likelihood, ExpectedDerivatives)  # see ``has_expectations``
+        weight, offset = at_entries(self.weights, entries), at_entries(self.offset, entries)
+        slope, precision = likelihood.expected_derivatives(
+            mean + offset, variance, self.y[entries]
+        )
+        slope, precision = weight * slope, weight * precision
+        least = np.maximum(LEAST_CURVATURE_SHARE * np.square(slope), TINY)
+        precision = np.maximum(precision, least)
+        return PseudoObservations(mean + slope / precision, precision)
 
     def pseudo_observations(
         self, entries: slice, mean: Array, variance: Array, noise: float
@@ -367,6 +394,11 @@ class Observed:
     def needs_bounds(self) -> bool:
         """True if a likelihood is no Gaussian, so that pseudo-observations depend on z."""
         return any(not isinstance(block.unfitted, GaussianNoise) for block in self.blocks)
+
+    @property
+    def has_expectations(self) -> bool:
+        """True if expected log likelihoods can take the place of the bounds of some block."""
+        return any(block.has_expectations for block in self.blocks)
 
     @property
     def n_entries(self) -> int:

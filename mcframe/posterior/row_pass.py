@@ -141,7 +141,8 @@ class RowPass:
 
     ``values`` and ``precisions`` are a Gaussian observation of each number of z, precisions yet to
     be divided by learned noise variances. ``refresh`` overwrites them in place. Of the chunks of
-    rows that are ``unsettled`` they have to be found given the columns, by ``settle``.
+    rows that are ``unsettled`` they have to be found given the columns, by ``settle``: first the
+    bounds, if it ``begins_with_bounds``, from which expectations are found, if the state has these.
     """
 
     observed: Observed
@@ -149,6 +150,7 @@ class RowPass:
     values: Array
     precisions: Array
     unsettled: set[int] = attrs.field(factory=set)
+    begins_with_bounds: bool = True
 
     @cached_property
     def column_products(self) -> Array:
@@ -177,8 +179,10 @@ class RowPass:
         prior = priors.of_rows(design), np.zeros((1, design.width))
         return gaussians_given(matrices, vectors, design.row_free, design.row_fixed_values, *prior)
 
-    def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[float, float, Array]:
-        """Find the best bounds of some rows' entries.
+    def refresh(
+        self, first: int, last: int, gaussians: Gaussians, expects: bool = False
+    ) -> tuple[float, float, Array]:
+        """Find the best bounds of some rows' entries, or what they have in their place.
 
         Their ``constants``, ``rounding`` and ``variance_sums``.
         """
@@ -194,7 +198,11 @@ class RowPass:
             entries = block.entries(first, last)
             numbers = block.numbers(entries)
             noise = float(self.state.priors.noise[block.columns][0])
-            pseudo = block.pseudo_observations(entries, mean[numbers], variance[numbers], noise)
+            moments = mean[numbers], variance[numbers]
+            if expects and block.has_expectations:
+                pseudo = block.expected_observations(entries, *moments)
+            else:
+                pseudo = block.pseudo_observations(entries, *moments, noise)
             self.values[numbers], self.precisions[numbers] = pseudo.values, pseudo.precisions
             constants += pseudo.constant
             rounding += pseudo.rounding
@@ -224,7 +232,9 @@ class RowPass:
             check_time()
             end = min(begin + ROWS_PER_CHUNK, last)
             gaussians = self.gaussians(begin, end)
-            constants, rounding, variance_sums = self.refresh(begin, end, gaussians)
+            constants, rounding, variance_sums = self.refresh(
+                begin, end, gaussians, self.state.expects
+            )
             products = gaussians.outer_products
             numbers = (*self.places, self.values, self.precisions)
             loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
@@ -266,17 +276,21 @@ class RowPass:
     def settle(self, first: int, last: int) -> None:
         """Find rows and the bounds of their entries given each other, the columns as they are.
 
-        Both together maximise the same bound.
+        Both together maximise the same bound; by expectations, that with the expected log
+        likelihoods themselves.
         """
-        last_means: Array | float = np.inf
-        for _ in range(MOST_STEPS):
-            check_time()
-            gaussians = self.gaussians(first, last)
-            self.refresh(first, last, gaussians)
-            change = float(np.max(np.abs(gaussians.means - last_means), initial=0.0))
-            last_means = gaussians.means
-            if change <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(last_means), initial=0.0))):
-                break
+        stages = [False] * self.begins_with_bounds + [True] * self.state.expects
+        for expects in stages:
+            last_means: Array | float = np.inf
+            for _ in range(MOST_STEPS):
+                check_time()
+                gaussians = self.gaussians(first, last)
+                self.refresh(first, last, gaussians, expects)
+                change = float(np.max(np.abs(gaussians.means - last_means), initial=0.0))
+                last_means = gaussians.means
+                size = float(np.max(np.abs(last_means), initial=0.0))
+                if change <= MEAN_TOLERANCE * (1.0 + size):
+                    break
 
     def of_rows(self, rows: IntArray) -> RowsGiven:
         """Some rows given the columns; rows are in ascending order."""
@@ -309,19 +323,20 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
     state : FactorState
     """
     observed: Observed = part.program.with_summaries(summaries)
+    n_chunks = -(-observed.shape[0] // ROWS_PER_CHUNK)
     names = f"{state.key}/values", f"{state.key}/precisions"
     if all(name in part.kept for name in names):
         for name in names:
             part.keep(name, part.kept.pop(name))  # asked for last, and so forgotten last
         values, precisions = (np.array(part.kept[name]) for name in names)
-        return RowPass(observed, state, values, precisions)
+        waiting = set(range(n_chunks)) if state.expects else set()
+        return RowPass(observed, state, values, precisions, waiting, begins_with_bounds=False)
     values, precisions = np.empty(observed.n_numbers), np.empty(observed.n_numbers)
     for block in observed.blocks:
         size, entries = block.part.stop - block.part.start, slice(0, block.y.size)
         pseudo = block.pseudo_observations(entries, np.zeros(size), np.ones(size), 1.0)
         values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
     waits = state.key and observed.needs_bounds
-    n_chunks = -(-observed.shape[0] // ROWS_PER_CHUNK)
     return RowPass(observed, state, values, precisions, set(range(n_chunks)) if waits else set())
 
 
