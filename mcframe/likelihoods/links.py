@@ -25,8 +25,6 @@ STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
 TANGENT_KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
 GLOBAL_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
-# Nodes of a quadrature over a Gaussian margin.
-HERMITE_NODES = 24
 
 
 class Logit:
@@ -135,7 +133,7 @@ class Probit:
 
     def expected_derivatives(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """E[phi(m) / Phi(m)] and minus the expectation of its derivative, of a Gaussian margin."""
-        nodes, shares = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+        nodes, shares = np.polynomial.hermite_e.hermegauss(24)
         shares = shares / np.sum(shares)
         spread = np.sqrt(variance)
         slope, bend = np.zeros_like(mean), np.zeros_like(mean)

@@ -12,9 +12,6 @@ from mcframe.runtime.machine import compiled
 
 # A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
 MOST_ROOT_STEPS = 1100
-# The distance between nodes of a Gaussian variable, in standard deviations, or in units where
-# these are larger; the least one, and the farthest node.
-NODE_SPACING, LEAST_NODE_SPACING, FARTHEST_NODE = 0.9, 0.005, 5.5
 
 
 def logistic_bound(
@@ -84,11 +81,12 @@ def sum_logistic(means, variances, first, second):  # type: ignore[no-untyped-de
     """Write the expectations of ``expected_logistic`` to ``first`` and ``second``."""
     for i in range(means.size):
         sd = np.sqrt(variances[i])
-        spacing = max(NODE_SPACING / max(1.0, sd), LEAST_NODE_SPACING)
+        # In standard deviations; in units of t where these are larger.
+        spacing = max(0.9 / max(1.0, sd), 0.005)
         ratio = np.exp(-0.5 * spacing * spacing)
         shrink = ratio * ratio
         share, total, value, slope = 1.0, 0.0, 0.0, 0.0
-        for k in range(int(FARTHEST_NODE / spacing) + 1):
+        for k in range(int(5.5 / spacing) + 1):
             # The shares exp(-(k spacing)^2 / 2), each from the one before.
             for side in range(1 if k == 0 else 2):
                 t = means[i] + sd * spacing * (k if side == 0 else -k)

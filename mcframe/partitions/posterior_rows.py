@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.fitting.new_rows import table_without_entries
 from mcframe.model import Problem
-from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
+from mcframe.partitions.executor import WHY_NOT_STORED, OneByOne, Partitions
 from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
 from mcframe.posterior.factor_state import FactorState
 from mcframe.posterior.linear_response import RowsGiven
@@ -59,6 +59,10 @@ class PartitionedPosteriorRows:
                     self.latest = state, p, row_pass(part, summaries, state)
                 parts.append(self.latest[2].of_rows(inside))
         return RowsGiven.joined(parts)
+
+    def for_sweeps(self) -> "PartitionedPosteriorRows":
+        """Rows for further sweeps in this process, which keeps the parts meanwhile."""
+        return PartitionedPosteriorRows(OneByOne(self.partitions.source))
 
     def without_bounds(self) -> "PartitionedPosteriorRows":
         """Rows in partitions, of which this process keeps no bounds of entries."""

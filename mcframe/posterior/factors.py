@@ -144,7 +144,7 @@ class FactorPosterior(SingleDistribution):
         if not small or self.has_predictor_noise or not self.observed.has_expectations:
             return self
         key, observed = fresh_key(), self.observed
-        rows = self.rows.without_bounds()
+        rows = self.rows.for_sweeps()
         state = attrs.evolve(self.state, expects=True, key=key)
         for _ in range(MOST_EXPECTED_SWEEPS):
             before = state.columns.means
@@ -160,7 +160,7 @@ class FactorPosterior(SingleDistribution):
             move = np.abs(columns.means - before)[state.design.free]
             if np.all(move <= SETTLED_MOVE * deviations[state.design.free]):
                 break
-        return attrs.evolve(self, rows=rows, state=state)
+        return attrs.evolve(self, rows=self.rows.without_bounds(), state=state)
 
     @cached_property
     def response(self) -> ColumnResponse | None:

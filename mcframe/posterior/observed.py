@@ -26,8 +26,6 @@ from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
 
-# The least precision of an observation, over the square of the slope that it stands for.
-LEAST_CURVATURE_SHARE = 1e-10
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # The prior of a column's noise variance, and of its mean square, counts as so many entries, with
 # the mean of all columns.
@@ -204,7 +202,7 @@ class ObservedBlock:
             mean + offset, variance, self.y[entries]
         )
         slope, precision = weight * slope, weight * precision
-        least = np.maximum(LEAST_CURVATURE_SHARE * np.square(slope), TINY)
+        least = np.maximum(EPS * np.square(slope), TINY)
         precision = np.maximum(precision, least)
         return PseudoObservations(mean + slope / precision, precision)
 

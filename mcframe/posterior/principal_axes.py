@@ -66,6 +66,7 @@ def factors_of(engine: Engine, problem: Problem, tables: Mapping[str, Table]) ->
                 "this posterior is one of new rows, and the axes are those of the rows of the fit;"
                 " ask the posterior that it was conditioned from"
             )
+        engine = engine.refined
         k, columns = engine.n_factors, engine.state.columns
         rows = engine.rows_given(np.arange(engine.observed.shape[0]))
         scores, score_sds, loadings, loading_sds = axes_of_factors(rows, columns, k)

@@ -86,6 +86,10 @@ class SweptRows(Protocol):
         """Some rows given the columns; rows are in ascending order."""
         ...
 
+    def for_sweeps(self) -> "SweptRows":
+        """Rows for further sweeps, which keep bounds of entries of their own."""
+        ...
+
     def without_bounds(self) -> "SweptRows":
         """Rows that keep no bounds of entries: these are found anew, given the columns."""
         ...
@@ -127,6 +131,10 @@ class PosteriorRows:
             self.latest = state, row_pass(self, summaries, state)
         return self.latest[1].of_rows(rows)
 
+    def for_sweeps(self) -> "PosteriorRows":
+        """Rows for further sweeps, which keep bounds of entries of their own."""
+        return PosteriorRows(self.program)
+
     def without_bounds(self) -> "PosteriorRows":
         """Rows that keep no bounds of entries: these are found anew, given the columns."""
         return PosteriorRows(self.program)
@@ -141,8 +149,7 @@ class RowPass:
 
     ``values`` and ``precisions`` are a Gaussian observation of each number of z, precisions yet to
     be divided by learned noise variances. ``refresh`` overwrites them in place. Of the chunks of
-    rows that are ``unsettled`` they have to be found given the columns, by ``settle``: first the
-    bounds, if it ``begins_with_bounds``, from which expectations are found, if the state has these.
+    rows that are ``unsettled`` they have to be found given the columns, by ``settle``.
     """
 
     observed: Observed
@@ -150,7 +157,6 @@ class RowPass:
     values: Array
     precisions: Array
     unsettled: set[int] = attrs.field(factory=set)
-    begins_with_bounds: bool = True
 
     @cached_property
     def column_products(self) -> Array:
@@ -279,8 +285,8 @@ class RowPass:
         Both together maximise the same bound; by expectations, that with the expected log
         likelihoods themselves.
         """
-        stages = [False] * self.begins_with_bounds + [True] * self.state.expects
-        for expects in stages:
+        # Expectations are found from where the bounds end: from far off their steps might diverge.
+        for expects in (False, True) if self.state.expects else (False,):
             last_means: Array | float = np.inf
             for _ in range(MOST_STEPS):
                 check_time()
@@ -329,8 +335,7 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
         for name in names:
             part.keep(name, part.kept.pop(name))  # asked for last, and so forgotten last
         values, precisions = (np.array(part.kept[name]) for name in names)
-        waiting = set(range(n_chunks)) if state.expects else set()
-        return RowPass(observed, state, values, precisions, waiting, begins_with_bounds=False)
+        return RowPass(observed, state, values, precisions)
     values, precisions = np.empty(observed.n_numbers), np.empty(observed.n_numbers)
     for block in observed.blocks:
         size, entries = block.part.stop - block.part.start, slice(0, block.y.size)
