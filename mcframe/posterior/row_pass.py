@@ -26,7 +26,7 @@ MOST_SUM_PARTS, LEAST_MULTIPLICATIONS = 8, 2_000_000
 # Rounds in which rows and the bounds of their entries are found given each other, at most, where
 # bounds of an earlier sweep are not known; and the change of the means, over their size, that ends
 # them.
-MEAN_TOLERANCE = 1e-8
+MEAN_TOLERANCE = 1e-9
 
 
 @attrs.frozen(eq=False)
@@ -292,10 +292,9 @@ class RowPass:
                 check_time()
                 gaussians = self.gaussians(first, last)
                 self.refresh(first, last, gaussians, expects)
-                change = float(np.max(np.abs(gaussians.means - last_means), initial=0.0))
+                changes = np.abs(gaussians.means - last_means)
                 last_means = gaussians.means
-                size = float(np.max(np.abs(last_means), initial=0.0))
-                if change <= MEAN_TOLERANCE * (1.0 + size):
+                if np.all(changes <= MEAN_TOLERANCE * (1.0 + np.abs(last_means))):
                     break
 
     def of_rows(self, rows: IntArray) -> RowsGiven:
