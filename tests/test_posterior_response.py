@@ -7,9 +7,12 @@ sampler, and by coverage where the truth is drawn from the model.
 import attrs
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import mcframe as mc
+from mcframe.numerics.gaussian_bounds import expected_logistic
 from mcframe.posterior import linear_response
+from mcframe.posterior.factors import columns_given
 from mcframe.posterior.linear_response import LEAST_PRECISION_SHARE
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
@@ -49,6 +52,7 @@ def test_the_covariance_is_the_inverse_of_the_hessian(likelihood, effects):
     _, y, hidden, weight = drawn(likelihood, 1.0, 3, (n, d))
     engine = fitted(likelihood, y, hidden, weight, max_iter=60, **effects).engine
     # With bounds that suit the columns, as those of the response.
+    engine = engine.refined
     engine = attrs.evolve(engine, rows=engine.rows.without_bounds())
     response, columns = engine.response, engine.state.columns
     some = engine.rows_with_entries(np.arange(n))
@@ -194,7 +198,13 @@ def test_tables_that_are_too_large_say_so(monkeypatch):
 
 @pytest.mark.parametrize(
     ("likelihood", "deviation", "least"),
-    [(mc.Gaussian(variance=0.25), 1.0, 0.88), (mc.NegativeBinomial(0.5), 0.7, 0.88)],
+    [
+        (mc.Gaussian(variance=0.25), 1.0, 0.88),
+        (mc.Bernoulli(), 2.0, 0.87),
+        (mc.Bernoulli(), 4.0, 0.82),
+        (LEVELS, 2.0, 0.87),
+        (mc.NegativeBinomial(0.5), 0.7, 0.88),
+    ],
     ids=repr,
 )
 def test_intervals_hold_the_truth(likelihood, deviation, least):
@@ -224,3 +234,45 @@ def test_standard_deviations_are_those_of_the_sampler(likelihood, deviation):
         _, means, variances = answer.engine.mixture(*np.nonzero(hidden))
         sds.append(np.sqrt(variances.mean(axis=0) + means.var(axis=0)))
     assert 0.9 < np.median(sds[0] / sds[1]) < 1.1
+
+
+def test_the_expectation_of_a_logistic_is_that_of_a_fine_sum():
+    nodes = np.linspace(-9.0, 9.0, 40_001)
+    shares = np.exp(-0.5 * nodes**2)
+    shares /= shares.sum()
+    for sd in (0.0, 0.3, 1.0, 3.0, 30.0):
+        for mean in (-30.0, -2.0, 0.0, 0.7, 9.0):
+            t = mean + sd * nodes
+            value, slope = expected_logistic(np.array([mean]), np.array([sd**2]))
+            assert abs(value[0] - shares @ expit(t)) < 1e-6
+            assert abs(slope[0] - shares @ (expit(t) * expit(-t))) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "likelihood", [mc.Bernoulli(), mc.Bernoulli("probit"), LEVELS, mc.Huber()], ids=repr
+)
+def test_answers_are_where_expectations_have_settled(likelihood):
+    """Each entry counts by its expected derivatives at the moments of the answer itself."""
+    source = likelihood if likelihood != mc.Huber() else mc.Gaussian(variance=0.25)
+    _, y, hidden, weight = drawn(source, 1.5, 3)
+    engine = fitted(likelihood, y, hidden, weight).engine
+    assert engine.refined.state.expects
+    assert engine.refined.refined is engine.refined
+    rows, columns = np.nonzero(~hidden)
+    some, state = engine.refined.rows_with_entries(np.arange(40)), engine.refined.state
+    u, w = some.gaussians.means[rows], state.columns.means[columns]
+    c, e = some.gaussians.full_covariances()[rows], state.columns.full_covariances()[columns]
+    mean = np.sum(u * w, axis=1)
+    variance = np.einsum("na,nab,nb->n", w, c, w) + np.einsum("na,nab,nb->n", u, e, u)
+    variance += np.einsum("nab,nab->n", c, e)
+    slope, precision = likelihood.expected_derivatives(mean, variance, y[rows, columns])
+    order = np.lexsort((some.columns, np.repeat(np.arange(40), np.diff(some.starts))))
+    assert np.allclose(some.precisions[order], precision, rtol=1e-5, atol=1e-8)
+    assert np.allclose(some.precisions[order] * (some.values[order] - mean), slope, atol=1e-6)
+    # Columns, given such rows, hardly move.
+    sums = engine.refined.rows.for_sweeps().sums(
+        engine.observed.summaries, attrs.evolve(state, key="again"), "again"
+    )
+    moved = columns_given(engine.observed, state, sums)[0]
+    move = np.abs(moved.means - state.columns.means) / np.sqrt(state.columns.variances)
+    assert np.max(move) < 0.2
