@@ -719,9 +719,10 @@ def posterior(
     then (Opper and Archambeau, The variational Gaussian approximation revisited, Neural
     Computation 2009), with the precisions, noise and thresholds of the sweeps; the evidence is
     that of the sweeps. All of this is found when it is first asked for. With K factors and
-    effects of each row it is found where ``columns K`` is at most 800 and ``rows K (columns K)^2`` at most 2e9,
-    which takes a second or so (.2 s and 61 MB for 1,000 rows, 100 columns, 5 factors). Answers of
-    larger tables, where rows and columns depend less on each other, are of the product, and
+    effects of each row it is found where ``columns K`` is at most 800 and
+    ``rows K (columns K)^2`` at most 2e9, which takes some seconds (numbers in 1,000 rows and 100
+    columns with 5 factors: .2 s and 61 MB; labels: 2 s). Answers of larger tables are of the
+    product and the bounds of the sweeps, and
     ``posterior.notes`` say so. The same holds of rows in partitions, which are read again for it
     in this process, one partition after the other. Posteriors of counts and durations, whose
     predictors have noise of their own, keep the product.
