@@ -184,7 +184,7 @@ class Bernoulli(
         return (2.0 * y - 1.0) * self.scale * value, precision / self.scale**2, constant
 
     def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
-        """Those of the link in the margin, by the chain rule."""
+        """E[d log p / dz] and E[-d2 log p / dz2], from those in the margin by the chain rule."""
         variance = variance / self.scale**2
         slope, bend = self.of_margin.expected_derivatives(self.margin(mean, y), variance)
         return (2.0 * y - 1.0) * slope / self.scale, bend / self.scale**2
