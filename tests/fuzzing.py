@@ -421,7 +421,7 @@ def cross_validates(draw):
 
 
 POSTERIOR = {
-    "method": st.sampled_from(["variational", "variational", "sampler"]),
+    "method": st.sampled_from(["variational", "variational", "sampler", "auto"]),
     "factors": st.sampled_from(["auto", 1, 3]),
     "tol": st.sampled_from([1e-6, 1e-3, 0.5]),
     "max_iter": st.sampled_from([1, 5, 20]),

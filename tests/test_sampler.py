@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
+from mcframe.partitions.partitioned_data import RowsInMemory
+from mcframe.posterior import estimation
 from mcframe.posterior.chain_diagnostics import r_hats
 from mcframe.posterior.chains import FactorChains
 from mcframe.runtime.machine import OutOfTime
@@ -287,3 +289,65 @@ def test_what_it_cannot_do_it_says():
         assert np.all(np.isfinite(early.predict("y")))
     with pytest.raises(mc.ModelError, match="variational"):
         answer.factors()
+
+
+def automatic(shape=(20, 5), likelihood=None, term=None, **options):
+    """A posterior of the method "auto", and that of another method."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((shape[0], 1)) @ rng.standard_normal((1, shape[1]))
+    x = x + 0.5 * rng.standard_normal(shape)
+    x[rng.random(shape) < 0.3] = np.nan
+    likelihood = likelihood or mc.Gaussian(variance=None)
+    x = x if likelihood.location else np.where(np.isnan(x), np.nan, x > 0.0)
+    model = mc.Model([mc.Block("x", likelihood)], [term or mc.NuclearNorm(1.0)])
+
+    def by(method, **more):
+        return mc.posterior(model, {"x": x}, method=method, **more)
+
+    return by("auto", **options), by
+
+
+@pytest.mark.parametrize("term", [mc.NuclearNorm(1.0), mc.GaussianRows(prior_rows=3.0)])
+def test_auto_takes_the_sampler_where_it_takes_seconds(term):
+    answer, by = automatic((40, 4), mc.Gaussian(0.25), term)
+    assert answer.message.endswith("; by the sampler, which takes seconds here")
+    assert answer.diagnostics.converged
+    assert np.array_equal(answer.predict("x"), by("sampler").predict("x"))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"shape": (400, 30)}, "chains would take about"),
+        ({"shape": (6, 300), "term": mc.GaussianRows()}, "the table has too many columns"),
+        ({"likelihood": mc.Bernoulli(), "term": mc.GaussianRows()}, "chains rarely agree where"),
+    ],
+)
+def test_auto_is_variational_elsewhere_and_says_why(options, why):
+    answer, by = automatic(**options)
+    assert f"; by the variational method, since {why}" in answer.message
+    assert answer.diagnostics is None
+    assert np.array_equal(answer.predict("x"), by("variational").predict("x"))
+
+
+def test_auto_keeps_no_chains_that_disagree(monkeypatch):
+    monkeypatch.setattr(estimation, "TYPICAL_SWEEPS", 4)
+    answer, by = automatic(likelihood=mc.Bernoulli())
+    assert "by the variational method, since chains disagreed after 12 sweeps" in answer.message
+    assert answer.status == "converged"
+    assert np.array_equal(answer.predict("x"), by("variational").predict("x"))
+
+
+def test_auto_has_checkpoints_and_partitions_of_the_variational_method(tmp_path):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    x = np.random.default_rng(0).standard_normal((12, 4))
+    answer = mc.posterior(model, {"x": x}, method="auto", checkpoint=tmp_path / "state.npz")
+    assert answer.message.endswith("since chains have no checkpoint")
+    answer = mc.posterior(model, RowsInMemory({"x": x}, 2), method="auto")
+    assert answer.message.endswith("since rows are in partitions")
+
+
+@pytest.mark.parametrize("option", [{"tol": 0.1}, {"max_iter": 100}])
+def test_auto_takes_no_option_whose_meaning_depends_on_the_method(option):
+    with pytest.raises(mc.ModelError, match="their meaning depends on the method"):
+        automatic(**option)

@@ -387,7 +387,7 @@ class Options:
     unseen = Option("unseen", partial(one_of, words=("missing", "error")))
     unknown = Option("unknown", partial(one_of, words=("refuse", "nan")))
     method = Option("method", partial(one_of, words=("posterior", "optimum")))
-    posterior_method = Option("method", partial(one_of, words=("variational", "sampler")))
+    posterior_method = Option("method", partial(one_of, words=("auto", "variational", "sampler")))
     cells = Option("cells", partial(one_of, words=("missing", "all")))
 
 

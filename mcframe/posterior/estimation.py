@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.backends import Budget, checked_budget
 from mcframe.backends.loop import CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO
+from mcframe.backends.reference import cost_in_words
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
@@ -25,6 +26,14 @@ from mcframe.posterior.engine import Engine
 from mcframe.posterior.factor_state import SINGULAR_MESSAGE, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
+from mcframe.posterior.method_choice import (
+    MAX_R_HAT,
+    MAX_SAMPLER_SECONDS,
+    MOST_SWEEPS_RATIO,
+    TYPICAL_SWEEPS,
+    reason_against,
+    sampler_seconds,
+)
 from mcframe.posterior.observed import Observed, Summary
 from mcframe.posterior.row_chains import WIDE_MESSAGE
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
@@ -37,8 +46,9 @@ from mcframe.runtime.progress import current, stage
 
 # The number of factors if none is given; at most as many as rows or columns.
 DEFAULT_FACTORS = 24
-# The methods: the variational approximation, and chains that draw from the exact posterior.
-VARIATIONAL, SAMPLER = "variational", "sampler"
+# The methods: the variational approximation, chains that draw from the exact posterior, and these
+# where they take seconds.
+VARIATIONAL, SAMPLER, AUTO = "variational", "sampler", "auto"
 # The most sweeps if no number is given.
 DEFAULT_SWEEPS = 500
 # The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound
@@ -132,6 +142,41 @@ class CoordinateAscent:
             f"{self.ending.message}, before the chains of the sampler began: this is the"
             " variational posterior"
         )
+        self.ending = attrs.evolve(self.ending, message=message)
+
+    def sample_if_quick(self, seed: int, budget: Budget, reason: str) -> None:
+        """Draw from the exact posterior if chains take seconds, and keep the draws if they mix.
+
+        Not if there is a ``reason`` against it.
+        """
+        assert self.engine is not None
+        assert self.ending is not None
+        has_factors = isinstance(self.engine, FactorPosterior)
+        n_factors = self.engine.n_factors if has_factors else None
+        seconds = sampler_seconds(self.engine.observed, n_factors)
+        if not reason and seconds > MAX_SAMPLER_SECONDS:
+            reason = f"chains would take {cost_in_words(seconds)}"
+        if reason:
+            self.stay_variational(reason)
+            return
+        before = self.engine, self.ending
+        self.sample(seed, budget)
+        diagnostics = self.engine.diagnostics
+        if diagnostics is None:  # no time was left for them
+            return
+        if diagnostics.r_hat <= MAX_R_HAT:
+            message = f"{self.ending.message}; by the sampler, which takes seconds here"
+            self.ending = attrs.evolve(self.ending, message=message)
+            return
+        self.engine, self.ending = before
+        self.stay_variational(
+            f"chains disagreed after {diagnostics.n_sweeps} sweeps (R-hat {diagnostics.r_hat:.3f})"
+        )
+
+    def stay_variational(self, reason: str) -> None:
+        """Say why the method "auto" has the variational posterior."""
+        assert self.ending is not None
+        message = f"{self.ending.message}; by the variational method, since {reason}"
         self.ending = attrs.evolve(self.ending, message=message)
 
     def write_state(self, checkpoint: Checkpoint) -> None:
@@ -237,9 +282,16 @@ def estimate(
     progress_stage = stage("posterior", Options.progress(progress))
     with thread_limit(Options.n_jobs(options["n_jobs"])), progress_stage, blas_alone():
         check_model(model)
-        samples = options.get("method", VARIATIONAL) == SAMPLER
+        method = options.get("method", VARIATIONAL)
+        samples = method == SAMPLER
+        most_sweeps = SAMPLER_SWEEPS if samples else MOST_SWEEPS_RATIO * TYPICAL_SWEEPS
+        sampler_budget = budget_of(options, SAMPLER_TOL, most_sweeps)
+        if method == AUTO and (options["tol"], options["max_iter"]) != (None, None):
+            raise ModelError(
+                'tol or max_iter was given with method="auto", and their meaning depends on the'
+                ' method: take method="sampler" or "variational", or give neither'
+            )
         if samples:
-            sampler_budget = budget_of(options, SAMPLER_TOL, SAMPLER_SWEEPS)
             if checkpoint is not None:
                 raise ModelError(
                     'checkpoint was given, and method="sampler" keeps no chains on disk; drop it,'
@@ -261,6 +313,8 @@ def estimate(
                 *(ascent, model, data, seed, options),
                 checkpoint=checkpoint,
             )
+            if method == AUTO:
+                ascent.stay_variational("rows are in partitions")
             return ascent
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
@@ -274,6 +328,9 @@ def estimate(
             run_on_factors(ascent, problem, seed, options, checkpoint, AllRows(scales))
             if samples:
                 ascent.sample(seed, sampler_budget)
+            elif method == AUTO:
+                reason = "chains have no checkpoint" * (checkpoint is not None)
+                ascent.sample_if_quick(seed, sampler_budget, reason)
             return ascent
         if not is_word(factors, "auto"):
             raise ModelError(f"factors={factors!r} was given; {prior.word}() has none: drop it")
@@ -284,12 +341,16 @@ def estimate(
             )
         observed = Observed.of(problem)
         n_rows = int(np.count_nonzero(np.diff(observed.by_rows.starts)))
-        if samples and prior.gaussian is None and is_wide(n_rows, observed.shape[1]):
+        wide = is_wide(n_rows, observed.shape[1])
+        if samples and prior.gaussian is None and wide:
             raise BackendError(WIDE_MESSAGE)
         budget = ascent.budget
         ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
         if samples:
             ascent.sample(seed, sampler_budget)
+        elif method == AUTO:
+            reason = reason_against(prior, observed, wide)
+            ascent.sample_if_quick(seed, sampler_budget, reason)
         return ascent
 
 

@@ -1,0 +1,42 @@
+"""The choice of ``mc.posterior(method="auto")``: chains where they take seconds."""
+
+from mcframe.contracts.likelihood import GaussianNoise
+from mcframe.contracts.term import PriorOfRows
+from mcframe.posterior.observed import Observed
+from mcframe.posterior.sampling import CHAINS
+
+# Chains that are estimated to take longer are not begun.
+MAX_SAMPLER_SECONDS = 15.0
+# Chains with a larger R-hat than this at their last sweep are not believed.
+MAX_R_HAT = 1.05
+# Sweeps that most small tables need, and how many times as many are made at most.
+TYPICAL_SWEEPS, MOST_SWEEPS_RATIO = 2_000, 3
+# Seconds of a sweep: at least, for an entry of a chain, and for each factor more.
+SWEEP_SECONDS, ENTRY_SECONDS, FACTOR_SECONDS = 2.5e-3, 5e-8, 8e-8
+
+
+def sampler_seconds(observed: Observed, n_factors: int | None) -> float:
+    """Seconds that chains take as a rule, by the numbers of entries and of factors.
+
+    Gaussian rows have no factors: a step of a row of d columns costs as much as one of d / 4.
+    Likelihoods that are not Gaussian need twice as long, for proposals and their acceptance.
+    """
+    n_factors = max(observed.shape[1] // 4, 1) if n_factors is None else n_factors
+    an_entry = (1 if is_gaussian(observed) else 2) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
+    return TYPICAL_SWEEPS * (SWEEP_SECONDS + CHAINS * observed.n_entries * an_entry)
+
+
+def reason_against(prior: PriorOfRows, observed: Observed, is_wide: bool) -> str:
+    """The reason why chains of Gaussian rows cannot or should not begin, or ""."""
+    if prior.gaussian is not None:
+        return ""
+    if is_wide:
+        return "the table has too many columns for its rows"
+    if prior.prior_rows is None and not is_gaussian(observed):
+        return "chains rarely agree where prior_rows is learned and observations are not Gaussian"
+    return ""
+
+
+def is_gaussian(observed: Observed) -> bool:
+    """True where the likelihoods of all blocks are Gaussian."""
+    return all(isinstance(block.likelihood, GaussianNoise) for block in observed.blocks)
