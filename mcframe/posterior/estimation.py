@@ -9,7 +9,6 @@ import numpy as np
 
 from mcframe.backends import Budget, checked_budget
 from mcframe.backends.loop import CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO
-from mcframe.backends.reference import cost_in_words
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
@@ -28,11 +27,10 @@ from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, fa
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.method_choice import (
     MAX_R_HAT,
-    MAX_SAMPLER_SECONDS,
     MOST_SWEEPS_RATIO,
     TYPICAL_SWEEPS,
     reason_against,
-    sampler_seconds,
+    too_long,
 )
 from mcframe.posterior.observed import Observed, Summary
 from mcframe.posterior.row_chains import WIDE_MESSAGE
@@ -153,9 +151,7 @@ class CoordinateAscent:
         assert self.ending is not None
         has_factors = isinstance(self.engine, FactorPosterior)
         n_factors = self.engine.n_factors if has_factors else None
-        seconds = sampler_seconds(self.engine.observed, n_factors)
-        if not reason and seconds > MAX_SAMPLER_SECONDS:
-            reason = f"chains would take {cost_in_words(seconds)}"
+        reason = reason or too_long(self.engine.observed, n_factors)
         if reason:
             self.stay_variational(reason)
             return

@@ -1,5 +1,6 @@
 """The choice of ``mc.posterior(method="auto")``: chains where they take seconds."""
 
+from mcframe.backends.reference import cost_in_words
 from mcframe.contracts.likelihood import GaussianNoise
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.observed import Observed
@@ -15,15 +16,18 @@ TYPICAL_SWEEPS, MOST_SWEEPS_RATIO = 2_000, 3
 SWEEP_SECONDS, ENTRY_SECONDS, FACTOR_SECONDS = 2.5e-3, 5e-8, 8e-8
 
 
-def sampler_seconds(observed: Observed, n_factors: int | None) -> float:
-    """Seconds that chains take as a rule, by the numbers of entries and of factors.
+def too_long(observed: Observed, n_factors: int | None) -> str:
+    """The reason against chains that are expected to take longer than seconds, or "".
 
     Gaussian rows have no factors: a step of a row of d columns costs as much as one of d / 4.
     Likelihoods that are not Gaussian need twice as long, for proposals and their acceptance.
     """
     n_factors = max(observed.shape[1] // 4, 1) if n_factors is None else n_factors
     an_entry = (1 if is_gaussian(observed) else 2) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
-    return TYPICAL_SWEEPS * (SWEEP_SECONDS + CHAINS * observed.n_entries * an_entry)
+    seconds = TYPICAL_SWEEPS * (SWEEP_SECONDS + CHAINS * observed.n_entries * an_entry)
+    if seconds <= MAX_SAMPLER_SECONDS:
+        return ""
+    return f"chains would take {cost_in_words(seconds)}"
 
 
 def reason_against(prior: PriorOfRows, observed: Observed, is_wide: bool) -> str:
