@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -319,7 +319,8 @@ def linear_sets(program: Program) -> Linear | None:
     for k, block_loss in enumerate(program.loss.block_losses):
         if not block_loss.likelihood.indicator:
             continue
-        likelihood = cast("Proximable", block_loss.likelihood)
+        likelihood = block_loss.likelihood
+        assert isinstance(likelihood, Proximable)
         interval_ends = [
             likelihood.prox(
                 np.full(block_loss.y.shape, predictor),
@@ -554,7 +555,8 @@ def interpolation(program: Program, k: int) -> Projection:
         z = scales * joint.dense.ravel()[places]
         effects, moved = joint.effects[k], joint.dense.copy()
         predictor = block_loss.predictor(z, effects)
-        likelihood = cast("Proximable", block_loss.likelihood)
+        likelihood = block_loss.likelihood
+        assert isinstance(likelihood, Proximable)
         nearest = likelihood.prox(predictor, block_loss.y, np.full(predictor.shape, TINY))
         if effects is None:
             moved.ravel()[places] = nearest / scales

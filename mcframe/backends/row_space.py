@@ -1,7 +1,7 @@
 """Rows that were not in a fit: what they may be, and the best of these for their own data."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import numpy as np
@@ -19,7 +19,7 @@ from mcframe.compile import (
 from mcframe.compile.loss import smoothed_block_loss
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Likelihood, Proximable
+from mcframe.contracts.likelihood import PointwiseLoss, Proximable
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
@@ -312,18 +312,20 @@ class BestRows:
 
 
 @attrs.frozen
-class Interval(Proximable):
+class Interval(PointwiseLoss, Proximable):
     """0 for lower <= z <= upper, else inf: a ``Box``, number by number, in a loss's place."""
 
     lower: float
     upper: float
 
     smooth = False
-    width = 1
+    indicator = True
+    infimum = 0.0
+    curvature = np.inf
 
-    def value(self, z: Array, y: Array) -> Array:
-        """0: it is asked for at a prox alone."""
-        return np.zeros_like(z)
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """0 and the gradient 0: asked for within the bounds alone."""
+        return np.zeros_like(z), np.zeros_like(z)
 
     def prox(self, z: Array, y: Array, step: Array) -> Array:
         """The nearest number within."""
@@ -373,8 +375,7 @@ def losses_of_bounds(n_rows: int, columns: slice, interval: Interval, start: int
     width = columns.stop - columns.start
     rows, columns_of_cells = np.divmod(np.arange(n_rows * width), width)
     part = slice(start, start + rows.size)
-    likelihood = cast("Likelihood", interval)
-    return BlockLoss(likelihood, 1.0, np.zeros(rows.size), rows, columns_of_cells, part)
+    return BlockLoss(interval, 1.0, np.zeros(rows.size), rows, columns_of_cells, part)
 
 
 def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:

@@ -24,7 +24,7 @@ from mcframe.compile.solving import (
 )
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Parametric, PointwiseLoss
 from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
 from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.wording import wording
@@ -34,12 +34,12 @@ from mcframe.model import Block, Layout, Problem
 ROUND_DISTANCE_RATIO = 4.0
 
 
-def asymptotic_predictor(likelihood: Likelihood) -> float:
+def asymptotic_predictor(likelihood: PointwiseLoss) -> float:
     """A predictor so large that a loss that falls to a limit is at that limit."""
     return FAR_PREDICTOR * float(likelihood.length_scale)
 
 
-def asymptotic_gradients(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
+def asymptotic_gradients(likelihood: PointwiseLoss, y: Array) -> tuple[Array, Array]:
     """The gradients far above 0 and far below 0; for a location far above and below the values.
 
     For classes, those far below are taken one class at a time; far above none falls without end.
@@ -62,7 +62,7 @@ def asymptotic_gradients(likelihood: Likelihood, y: Array) -> tuple[Array, Array
 
 def diverging_effects(
     effects: Any,
-    likelihood: Likelihood,
+    likelihood: PointwiseLoss,
     asymptotic_gradient_signs: Callable[[Mask], tuple[Array, ...]],
 ) -> Array:
     """Far values for diverging effects, 0 for the others.
@@ -99,7 +99,7 @@ def diverging_effects(
 
 
 def refuse_falling(
-    likelihood: Likelihood,
+    likelihood: PointwiseLoss,
     name_of: Callable[[int], str],
     asymptotic_gradient_sums: Callable[[], tuple[Array, ...]],
     restrained: Mask | None = None,
@@ -331,7 +331,7 @@ class EntryEffects(Effects):
         """z plus its effects."""
         return z if effects is None or not self.n_added else z + self.at_entries(effects)
 
-    def likelihood(self, likelihood: Likelihood, effects: Array | None) -> Likelihood:
+    def likelihood(self, likelihood: PointwiseLoss, effects: Array | None) -> PointwiseLoss:
         """The likelihood with its parameters, where these are what is solved for."""
         parametric: Any = likelihood
         return parametric.with_parameters(effects) if self.layout.n_parameters else likelihood
@@ -372,7 +372,7 @@ class EntryEffects(Effects):
 
     def solve(
         self,
-        likelihood: Any,
+        likelihood: PointwiseLoss,
         z: Array,
         y: Array,
         weights: Array | float,
@@ -388,13 +388,14 @@ class EntryEffects(Effects):
         if not self.size:
             return None
         if self.layout.n_parameters:
+            assert isinstance(likelihood, Parametric)
             return likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
         entries = EntriesAt(self, likelihood, z, y, weights)
         return best_effects(self, entries, likelihood, warm, squares)[0]
 
     def correction(
         self,
-        likelihood: Any,
+        likelihood: PointwiseLoss,
         z: Array,
         y: Array,
         weights: Array | float,
@@ -543,7 +544,7 @@ class EntryEffects(Effects):
         return balanced
 
     def checked(
-        self, likelihood: Any, y: Array, weights: Array | float, whole: bool = True
+        self, likelihood: PointwiseLoss, y: Array, weights: Array | float, whole: bool = True
     ) -> "EntryEffects":
         """The effects with those found that diverge, of observations y with these weights.
 
@@ -566,7 +567,7 @@ class EntryEffects(Effects):
         return attrs.evolve(self, fixed=fixed)
 
     def asymptotic_gradient_signs(
-        self, likelihood: Any, y: Array, diverging: Mask
+        self, likelihood: PointwiseLoss, y: Array, diverging: Mask
     ) -> tuple[Array, ...]:
         """Entries of each effect: all, those rising far above 0, those falling far below 0.
 
@@ -580,7 +581,7 @@ class EntryEffects(Effects):
         return tuple(self.sum_by_effect(counted) for counted in numbers)
 
     def asymptotic_gradient_sums(
-        self, likelihood: Any, y: Array, weights: Array | float
+        self, likelihood: PointwiseLoss, y: Array, weights: Array | float
     ) -> tuple[Array, ...]:
         """Sums by effect of gradients far above 0, of those far below, and of their sizes."""
         with np.errstate(over="ignore", invalid="ignore"):  # a weight of 0, an infinite gradient
@@ -598,7 +599,7 @@ def ridge_of(layout: Layout, weight: float, origin: Array | None) -> EffectsRidg
 
 def described_effects(
     layout: Layout,
-    likelihood: Any,
+    likelihood: PointwiseLoss,
     rows: IntArray,
     columns: IntArray,
     ridge: float = 0.0,

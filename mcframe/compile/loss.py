@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.compile.effects import Effects, EntryEffects, described_effects
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import Conjugate, PointwiseLoss, TwiceDifferentiable
 from mcframe.contracts.limits import CACHED_NUMBERS
 from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, SUMMAND_ROUNDING, TINY
 from mcframe.model import Layout
@@ -28,7 +28,7 @@ EQUAL_VALUES_SPREAD = 1e-28
 class BlockLossSummary(ABC):
     """The losses of one block as far as they are known without its entries, wherever these are."""
 
-    likelihood: Likelihood
+    likelihood: PointwiseLoss
     layout: Layout
     effects: Effects
 
@@ -82,7 +82,7 @@ class BlockLoss(BlockLossSummary):
     location y is the value minus offset and origin.
     """
 
-    likelihood: Likelihood  # or what stands for one: its envelope, or bounds on predictors
+    likelihood: PointwiseLoss
     scale: Array | float
     y: Array
     rows: IntArray
@@ -175,7 +175,7 @@ class BlockLoss(BlockLossSummary):
         the second power of that step, which vanishes as the solver converges. ``squares`` are
         minimised with the losses, and are no part of the value.
         """
-        correctable = warm is not None and isinstance(self.likelihood, Likelihood)
+        correctable = warm is not None and not self.likelihood.differs_by_entry
         if nearly and correctable and self.effects.n_added and squares is None:
             start = self.effects.initial_effects(
                 warm, lambda: float(np.max(np.abs(z), initial=0.0))
@@ -194,7 +194,7 @@ class BlockLoss(BlockLossSummary):
     @property
     def is_envelope(self) -> bool:
         """True of the envelope of a loss without a gradient, whose second derivative jumps."""
-        return not isinstance(self.likelihood, Likelihood)
+        return self.likelihood.differs_by_entry
 
     def keeps_curvature(self, moved: Array) -> bool:
         """True where second derivatives stay much the same if z moves by so much."""
@@ -210,7 +210,7 @@ class BlockLoss(BlockLossSummary):
         """z (an ``offset_part``) plus the effects."""
         return self.effects.predictor(z, effects)
 
-    def at(self, effects: Array | None) -> Likelihood:
+    def at(self, effects: Array | None) -> PointwiseLoss:
         """The likelihood with its parameters, if it has any."""
         return self.effects.likelihood(self.likelihood, effects)
 
@@ -241,9 +241,9 @@ class BlockLoss(BlockLossSummary):
         """The factors of the losses of some entries, or the one of all."""
         return self.scale[part] if isinstance(self.scale, np.ndarray) else self.scale
 
-    def slices(self, likelihood: Likelihood) -> Iterator[slice]:
-        """All entries in slices; at once for what is no likelihood, and may tie them together."""
-        length = CACHED_NUMBERS if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
+    def slices(self, likelihood: PointwiseLoss) -> Iterator[slice]:
+        """All entries in slices; at once where the loss differs from entry to entry."""
+        length = max(self.y.size, 1) if likelihood.differs_by_entry else CACHED_NUMBERS
         for first in range(0, self.y.size, length):
             yield slice(first, first + length)
 
@@ -273,18 +273,19 @@ class BlockLoss(BlockLossSummary):
         curvature or the largest one of all.
         """
         likelihood = self.at(effects)
-        newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
-        twice = cast("TwiceDifferentiable", likelihood)
-        alike = isinstance(likelihood, Likelihood) and likelihood.quadratic
-        if newton and alike and not (likelihood.reads_unlabeled or np.ndim(self.scale)) and z.size:
-            return np.asarray(self.scale * twice.second_derivative(z[:1], self.y[:1]))
-        if newton and not self.layout.n_parameters:
-            second = self.scale * twice.second_derivative(self.predictor(z, effects), self.y)
-            bounded = np.isfinite(self.curvature)
-            if highest is None:
-                highest = self.curvature if bounded else float(np.max(second, initial=0.0))
-            second = np.maximum(second, (MIN_CURVATURE_SHARE if bounded else 1e-6) * highest)
-            return second[:1].copy() if np.all(second == second[:1]) else second
+        if isinstance(likelihood, TwiceDifferentiable) and self.width == 1:
+            alike = likelihood.quadratic and not likelihood.reads_unlabeled
+            if alike and not np.ndim(self.scale) and z.size:
+                return np.asarray(self.scale * likelihood.second_derivative(z[:1], self.y[:1]))
+            if not self.layout.n_parameters:
+                second = self.scale * likelihood.second_derivative(
+                    self.predictor(z, effects), self.y
+                )
+                bounded = np.isfinite(self.curvature)
+                if highest is None:
+                    highest = self.curvature if bounded else float(np.max(second, initial=0.0))
+                second = np.maximum(second, (MIN_CURVATURE_SHARE if bounded else 1e-6) * highest)
+                return second[:1].copy() if np.all(second == second[:1]) else second
         scale = self.scale * np.ones(self.y.size)
         return np.repeat(scale * float(likelihood.curvature), self.width)
 
@@ -305,7 +306,8 @@ class BlockLoss(BlockLossSummary):
         """
         total = size = 0.0
         gradients, by_entry = self.by_entries(gradient), np.ndim(self.scale)
-        likelihood = cast("Conjugate", self.likelihood)
+        likelihood = self.likelihood
+        assert isinstance(likelihood, Conjugate)
         for part in self.slices(self.likelihood):
             slice_gradients, factor = (
                 gradients[part],
@@ -330,7 +332,8 @@ class BlockLoss(BlockLossSummary):
         if not self.has_conjugate() or self.width > 1:
             return np.full(2, np.inf if np.any(moved) else 0.0)
         predictor_moves = self.predictor(moved, effects)
-        likelihood = cast("Conjugate", self.likelihood)
+        likelihood = self.likelihood
+        assert isinstance(likelihood, Conjugate)
         limits = self.scale * likelihood.recession(predictor_moves, self.y)
         return np.array([np.sum(limits), np.sum(np.abs(limits))])
 
@@ -420,7 +423,8 @@ class BlockLoss(BlockLossSummary):
     def nearest_gradient(self, gradient: Array) -> Array:
         """The nearest gradients (flat) at which the conjugate is finite."""
         gradients = self.by_entries(gradient)
-        likelihood = cast("Conjugate", self.likelihood)
+        likelihood = self.likelihood
+        assert isinstance(likelihood, Conjugate)
         unscaled = gradients / self.stretch
         nearest = likelihood.nearest_gradient(unscaled, self.y)
         # What stays where it is stays to the last bit.
@@ -743,7 +747,7 @@ class EntryLoss(Loss):
 
 
 @attrs.frozen(eq=False)
-class SmoothedLoss(TwiceDifferentiable):
+class SmoothedLoss(PointwiseLoss, TwiceDifferentiable):
     """The envelopes of a loss, one for each entry: it stands where a likelihood stands.
 
     The Moreau envelope of f with stiffness beta is the least f(X) + beta/2 ||X - v||^2 over X. It
@@ -757,10 +761,7 @@ class SmoothedLoss(TwiceDifferentiable):
     step: Array
     shift: Array
 
-    quadratic = False
-    smooth = True
-    convex = True
-    width = 1
+    differs_by_entry = True
 
     @property
     def curvature(self) -> float:
@@ -800,4 +801,4 @@ def smoothed_block_loss(
     loss = SmoothedLoss(
         block_loss.likelihood, step=scale / stiffness, shift=multiplier / stiffness
     )
-    return attrs.evolve(block_loss, likelihood=cast("Likelihood", loss), scale=scale)
+    return attrs.evolve(block_loss, likelihood=loss, scale=scale)

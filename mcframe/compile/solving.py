@@ -5,7 +5,7 @@ Whoever has the entries, in memory or in partitions, answers what ``EntriesAt`` 
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.likelihood import PointwiseLoss, TwiceDifferentiable
 from mcframe.contracts.limits import (
     BISECTIONS,
     FEW_CLASSES,
@@ -123,7 +124,7 @@ class EntriesAt:
     """The entries of a block at predictors z without effects, and the factors of their losses."""
 
     effects: Any
-    likelihood: Any
+    likelihood: PointwiseLoss
     z: Array
     y: Array
     weights: Array | float
@@ -173,6 +174,8 @@ class EntriesAt:
             assert gradients is not None
             least = chord_share * chord_curvatures(likelihood, losses, gradients)
 
+        assert isinstance(likelihood, TwiceDifferentiable)
+
         def second() -> Array:
             derivative = likelihood.second_derivative(predictor, self.y)
             return weights * (derivative + least if several else np.maximum(derivative, least))
@@ -195,31 +198,7 @@ class EntriesAt:
         return effects
 
 
-class LossFacts(Protocol):
-    """The facts of a loss of entries that Newton's steps need: a likelihood has them."""
-
-    @property
-    def quadratic(self) -> bool:
-        """True if its second derivative is the same everywhere."""
-        ...
-
-    @property
-    def curvature(self) -> float:
-        """The largest second derivative."""
-        ...
-
-    @property
-    def infimum(self) -> float:
-        """The infimum of the loss."""
-        ...
-
-    @property
-    def length_scale(self) -> float:
-        """The distance over which second derivatives change, in the unit of predictors."""
-        ...
-
-
-def chord_curvatures(likelihood: LossFacts, losses: Array, gradients: Array) -> Array:
+def chord_curvatures(likelihood: PointwiseLoss, losses: Array, gradients: Array) -> Array:
     """The curvature of a parabola that rises from a loss's infimum to its value and gradient.
 
     With l the loss above its infimum, g its gradient and c its largest curvature it is ``g^2 / (l
@@ -341,7 +320,7 @@ class ObjectiveAt:
 def best_effects(
     design: Any,
     entries: Any,
-    likelihood: Any,
+    likelihood: PointwiseLoss,
     warm: Array | None,
     squares: SquaresAt | None = None,
 ) -> tuple[Array, ObjectiveAt]:
@@ -382,7 +361,7 @@ def best_effects(
 
 
 def solve_coupled(
-    objective_at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: LossFacts
+    objective_at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: PointwiseLoss
 ) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
@@ -446,12 +425,12 @@ def line_search(
     return trial, tried
 
 
-def takes_chords(likelihood: LossFacts) -> bool:
+def takes_chords(likelihood: PointwiseLoss) -> bool:
     """True for a loss that may be flat: Newton's steps count the curvature of its chords."""
     return bool(np.isfinite(likelihood.curvature)) and not likelihood.quadratic
 
 
-def newton_step(objective: ObjectiveAt, likelihood: LossFacts) -> Array:
+def newton_step(objective: ObjectiveAt, likelihood: PointwiseLoss) -> Array:
     """The step to where the gradient vanishes to first order, shorter where a loss may be flat."""
     design = objective.design
     if takes_chords(likelihood):
@@ -618,7 +597,7 @@ def conjugate_gradients(
 
 
 def solve_separable(
-    objective_at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: LossFacts
+    objective_at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: PointwiseLoss
 ) -> tuple[Array, ObjectiveAt]:
     """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
@@ -660,7 +639,7 @@ def solve_separable(
     return objective.effects, objective
 
 
-def first_reach(likelihood: LossFacts) -> float:
+def first_reach(likelihood: PointwiseLoss) -> float:
     """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
     if likelihood.quadratic:
         return 1.0 / TINY

@@ -54,36 +54,13 @@ class ValueKind(Enum):
     LEVEL = "level"
 
 
-class Likelihood(ABC):
-    """A convex loss l(z, y) of a linear predictor z and an observation y.
+class PointwiseLoss(ABC):
+    """A loss l(z, y) of a predictor z and an observation y, entry by entry, as solvers read it.
 
-    A likelihood is a frozen object with parameters only: data and weights are arguments of
-    its methods, never state. All methods are entrywise over arrays of one common shape and
-    leave their arguments unharmed. Terms of l that do not depend on z are dropped, so that
-    every backend and every test agrees on the value.
-
-    A likelihood over a group of K latent columns (``width`` K > 1, as classes need) takes z of
-    shape (N, K) where y has shape (N,): values have the shape of y, gradients and means that of
-    z.
+    ``Likelihood`` is one, and so are the envelopes and the sets that stand in its place where a
+    problem is split.
     """
 
-    #: The kind of its observations; ``mc.laws.check_likelihood`` holds it against ``invalid``.
-    kind: ValueKind = ValueKind.REAL
-    #: The data it accepts, as the end of the sentence "block 'labels' needs ...".
-    needs: str
-    #: What to do when the data are not of that kind, as a sentence.
-    remedy: str
-    #: What to do when the data are words, as a sentence.
-    words: str = (
-        "Convert the column to numbers (dates to days since one of them), with NaN where a value"
-        " is missing; categories go into a block of their own, with mc.Multinomial"
-    )
-    #: What z is where it is not the mean response itself, such as "the log of the mean".
-    z_name: str | None = None
-    #: How an observation is written in the printed model: x for a real value, y for a label.
-    symbol: str = "y"
-    #: Whether ``mean`` is that of the distribution, and not another location, as a quantile is.
-    predicts_mean: bool = True
     #: Whether l is quadratic in z: its curvature is the same everywhere.
     quadratic: bool = False
     #: Whether l has a continuous gradient. Where not, ``value_and_gradient`` gives one subgradient
@@ -100,27 +77,8 @@ class Likelihood(ABC):
     indicator: bool = False
     #: Latent columns for one column of data.
     width: int = 1
-    #: The reason why no optimum exists as declared, with a remedy, as where a variance is learned
-    #: that only a posterior learns; None if one does.
-    why_no_optimum: str | None = None
-
-    @property
-    def values(self) -> Array | None:
-        """All values that an observation may have, increasing, where they are finitely many."""
-        return np.array([0.0, 1.0]) if self.kind is ValueKind.LABEL else None
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The least and the largest value that an observation may have."""
-        if self.values is not None:
-            return float(self.values[0]), float(self.values[-1])
-        bounded = self.kind in (ValueKind.NONNEGATIVE, ValueKind.COUNT)
-        return (0.0 if bounded else -np.inf), np.inf
-
-    @property
-    def whole(self) -> bool:
-        """True if observations are whole numbers."""
-        return self.kind not in (ValueKind.REAL, ValueKind.NONNEGATIVE)
+    #: Whether it differs from entry to entry by more than y, as the envelopes of losses do.
+    differs_by_entry: bool = False
 
     @property
     def unlabeled(self) -> "UnlabeledLoss | None":
@@ -130,44 +88,9 @@ class Likelihood(ABC):
         """
         return None
 
-    @property
-    def of_label(self) -> "Likelihood":
-        """The loss l of one label, which a mixture of risks is made of; for all others itself."""
-        return self
-
-    def from_zero(self) -> "Likelihood":
-        """The likelihood of the codes of its values, which count from 0; by default itself."""
-        return self
-
-    def keeping_labels(self, share: float) -> "Likelihood":
-        """The likelihood where only this share of the labels is kept; by default itself.
-
-        A fit without held-out labels has a larger rate of missing ones.
-        """
-        return self
-
-    def bound_to(self, shape: Shape, values: Array) -> "Likelihood":
-        """The likelihood with whatever it estimates from the observed values of its block."""
-        return self
-
-    def why_suspicious(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
-        """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
-
-        ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
-        they are meant, and how to insist.
-        """
-        return None
-
     def feasibility_tolerance(self, y: Array) -> Array:
         """The distance of z from its set where an indicator counts as 0; 0 for finite losses."""
         return np.zeros_like(y)
-
-    def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
-        """A loss g and a factor c with l(unit z, unit y) = c g(z, y); None where there is none.
-
-        As of labels and counts, whose predictors have a unit of their own.
-        """
-        return None
 
     @property
     @abstractmethod
@@ -198,10 +121,6 @@ class Likelihood(ABC):
         """
         return bool(np.isfinite(self.infimum))
 
-    @abstractmethod
-    def invalid(self, y: Array) -> Mask:
-        """True where an observation lies outside the domain."""
-
     def value(self, z: Array, y: Array) -> Array:
         """l(z, y), entrywise."""
         return self.value_and_gradient(z, y)[0]
@@ -209,6 +128,102 @@ class Likelihood(ABC):
     @abstractmethod
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """l(z, y) and its derivative in z, in one pass."""
+
+    def start(self, y: Array) -> Array:
+        """A predictor that fits y roughly, where an iteration may begin; 0 by default."""
+        return np.zeros_like(y)
+
+
+class Likelihood(PointwiseLoss):
+    """A convex loss l(z, y) of a linear predictor z and an observation y.
+
+    A likelihood is a frozen object with parameters only: data and weights are arguments of
+    its methods, never state. All methods are entrywise over arrays of one common shape and
+    leave their arguments unharmed. Terms of l that do not depend on z are dropped, so that
+    every backend and every test agrees on the value.
+
+    A likelihood over a group of K latent columns (``width`` K > 1, as classes need) takes z of
+    shape (N, K) where y has shape (N,): values have the shape of y, gradients and means that of
+    z.
+    """
+
+    #: The kind of its observations; ``mc.laws.check_likelihood`` holds it against ``invalid``.
+    kind: ValueKind = ValueKind.REAL
+    #: The data it accepts, as the end of the sentence "block 'labels' needs ...".
+    needs: str
+    #: What to do when the data are not of that kind, as a sentence.
+    remedy: str
+    #: What to do when the data are words, as a sentence.
+    words: str = (
+        "Convert the column to numbers (dates to days since one of them), with NaN where a value"
+        " is missing; categories go into a block of their own, with mc.Multinomial"
+    )
+    #: What z is where it is not the mean response itself, such as "the log of the mean".
+    z_name: str | None = None
+    #: How an observation is written in the printed model: x for a real value, y for a label.
+    symbol: str = "y"
+    #: Whether ``mean`` is that of the distribution, and not another location, as a quantile is.
+    predicts_mean: bool = True
+    #: The reason why no optimum exists as declared, with a remedy, as where a variance is learned
+    #: that only a posterior learns; None if one does.
+    why_no_optimum: str | None = None
+
+    @property
+    def values(self) -> Array | None:
+        """All values that an observation may have, increasing, where they are finitely many."""
+        return np.array([0.0, 1.0]) if self.kind is ValueKind.LABEL else None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest value that an observation may have."""
+        if self.values is not None:
+            return float(self.values[0]), float(self.values[-1])
+        bounded = self.kind in (ValueKind.NONNEGATIVE, ValueKind.COUNT)
+        return (0.0 if bounded else -np.inf), np.inf
+
+    @property
+    def whole(self) -> bool:
+        """True if observations are whole numbers."""
+        return self.kind not in (ValueKind.REAL, ValueKind.NONNEGATIVE)
+
+    @property
+    def of_label(self) -> "Likelihood":
+        """The loss l of one label, which a mixture of risks is made of; for all others itself."""
+        return self
+
+    def from_zero(self) -> "Likelihood":
+        """The likelihood of the codes of its values, which count from 0; by default itself."""
+        return self
+
+    def keeping_labels(self, share: float) -> "Likelihood":
+        """The likelihood where only this share of the labels is kept; by default itself.
+
+        A fit without held-out labels has a larger rate of missing ones.
+        """
+        return self
+
+    def bound_to(self, shape: Shape, values: Array) -> "Likelihood":
+        """The likelihood with whatever it estimates from the observed values of its block."""
+        return self
+
+    def why_suspicious(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
+        """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
+
+        ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
+        they are meant, and how to insist.
+        """
+        return None
+
+    def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
+        """A loss g and a factor c with l(unit z, unit y) = c g(z, y); None where there is none.
+
+        As of labels and counts, whose predictors have a unit of their own.
+        """
+        return None
+
+    @abstractmethod
+    def invalid(self, y: Array) -> Mask:
+        """True where an observation lies outside the domain."""
 
     @abstractmethod
     def mean(self, z: Array) -> Array:

@@ -28,7 +28,7 @@ from mcframe.compile.solving import (
 )
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.likelihood import Parametric, ParametricBySums
+from mcframe.contracts.likelihood import Parametric, ParametricBySums, PointwiseLoss
 from mcframe.model import Problem
 from mcframe.partitions.executor import Partitions
 from mcframe.partitions.part import (
@@ -54,7 +54,7 @@ class EffectsInParts(Effects):
 
     partitions: Partitions
     k: int
-    likelihood: Any
+    likelihood: PointwiseLoss
     counts: Array
     connected: tuple[IntArray, Mask]
 
@@ -166,8 +166,8 @@ class EffectsInParts(Effects):
             sums, negated = self.partitions.sum(parameter_sums, self.entries_at(z), asked)
             return sums, -negated.numbers
 
-        parametric: ParametricBySums = self.likelihood
-        return parametric.parameters_by_sums(sums_for, warm)
+        assert isinstance(self.likelihood, ParametricBySums)
+        return self.likelihood.parameters_by_sums(sums_for, warm)
 
     def centre(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The nearest gradients whose sums over rows and over columns vanish, of tied effects."""
@@ -330,6 +330,7 @@ def row_effects(entries: EntriesAt, warm: Array | None) -> Array | None:
 
 def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, ElementwiseMin]:
     """Sums over entries for the parameters, and the negated largest numbers."""
+    assert isinstance(entries.likelihood, ParametricBySums)
     weights = entries.weights * np.ones(entries.y.size)
     answers = entries.likelihood.parameter_sums(entries.z, entries.y, weights)
     sums, largest = answers(asked)

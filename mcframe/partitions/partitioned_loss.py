@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.compile.loss import BlockLossSummary, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Conjugate, Likelihood
+from mcframe.contracts.likelihood import Conjugate, PointwiseLoss
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
@@ -322,7 +322,7 @@ class PartitionedImplicitLossAt:
 class PartitionedBlockLoss(BlockLossSummary):
     """The losses of one block, no entry of which is here."""
 
-    likelihood: Likelihood
+    likelihood: PointwiseLoss
     layout: Layout
     largest_scale: float
     total_scale: float
