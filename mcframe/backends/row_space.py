@@ -353,9 +353,15 @@ def best_rows(
     n_blocks = len(block_losses)
     for bound_columns, lower, upper in space.bounds:
         start = block_losses[-1].part.stop if block_losses else 0
+        # All cells of some columns, with losses that are 0 between the bounds.
+        width = bound_columns.stop - bound_columns.start
+        rows, columns_of_cells = np.divmod(np.arange(n_rows * width), width)
         block_losses = (
             *block_losses,
-            losses_of_bounds(n_rows, bound_columns, Interval(lower, upper), start),
+            BlockLoss(
+                *(Interval(lower, upper), 1.0, np.zeros(rows.size), rows, columns_of_cells),
+                slice(start, start + rows.size),
+            ),
         )
         columns = (*columns, bound_columns)
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
@@ -368,14 +374,6 @@ def best_rows(
         else:
             solution, unconverged = by_multipliers(losses)
     return BestRows(solution.scores, solution.effects[:n_blocks], unconverged)
-
-
-def losses_of_bounds(n_rows: int, columns: slice, interval: Interval, start: int) -> BlockLoss:
-    """All cells of some columns, as losses that are 0 between the bounds."""
-    width = columns.stop - columns.start
-    rows, columns_of_cells = np.divmod(np.arange(n_rows * width), width)
-    part = slice(start, start + rows.size)
-    return BlockLoss(interval, 1.0, np.zeros(rows.size), rows, columns_of_cells, part)
 
 
 def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
