@@ -542,7 +542,10 @@ def least_radius(z, of_rows, asked):
     problem = cp.Problem(cp.Minimize(least), asked)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of an answer that is not exact
-        problem.solve(cp.CLARABEL)
+        try:
+            problem.solve(cp.CLARABEL)
+        except cp.error.SolverError:
+            return np.inf
     return float(problem.value) if problem.status == cp.OPTIMAL else np.inf
 
 

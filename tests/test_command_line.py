@@ -312,8 +312,8 @@ PYTHON = re.compile(
 
 
 def of_python(text):
-    """Words of Python, but in what users gave themselves, which stands between quotes."""
-    return PYTHON.findall(re.sub(r"'[^']*'", "", text.replace("mc.Huber()", "")))
+    """Words of Python, but in what users gave themselves: between quotes, or a truth value."""
+    return PYTHON.findall(re.sub(r"'[^']*'|\((True|False)\)", "", text.replace("mc.Huber()", "")))
 
 
 def test_a_list_of_warnings_stays_a_list():
