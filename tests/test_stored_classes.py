@@ -190,6 +190,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.NuclearNorm(1.0)])
     draws = {"method": "sampler", "factors": 1, "tol": 0.3}
     answers.append(mc.posterior(model, {"x": np.arange(12.0).reshape(4, 3)}, **draws))
+    of_factors = mc.posterior(model, {"x": np.arange(12.0).reshape(4, 3)}, factors=1)
+    answers.append(of_factors.condition({"x": np.arange(6.0).reshape(2, 3)}))
     rows = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(prior_rows=1.0)])
     draws.pop("factors")
     answers.append(mc.posterior(rows, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}, **draws))

@@ -231,14 +231,11 @@ class FactorPosterior(SingleDistribution):
         distinct, which = np.unique(rows, return_inverse=True)
         refined = self.refined
         of_rows, response = refined.rows_with_entries(distinct), refined.response
-        drawn = of_rows.gaussians.draws(rng, m)
         if response is None:
-            columns = refined.state.columns.draws(rng, m)
+            drawn = of_rows.gaussians.draws(rng, m)
+            z = np.einsum("mrk,mck->mrc", drawn, refined.state.columns.draws(rng, m))[:, which]
         else:
-            deviations = response.draws(rng, m)
-            drawn += response.added_to_rows(of_rows, deviations)
-            columns = response.means + np.einsum("jab,mjb->mja", response.roots, deviations)
-        z = np.einsum("mrk,mck->mrc", drawn, columns)[:, which]
+            z = response.predictors(of_rows, rng, m)[:, which]
         noise = np.sqrt(self.predictor_noise)
         if noise.any():
             z += noise * rng.standard_normal(z.shape)

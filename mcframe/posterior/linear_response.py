@@ -27,8 +27,10 @@ from mcframe.posterior.factor_state import Gaussians
 from mcframe.runtime.machine import check_time
 
 # The least precision of all columns in any direction, over that with the rows as they are. It is 0
-# along rotations of the factors, which do not change z.
-LEAST_PRECISION_SHARE = 0.05
+# along rotations of the factors: these do not change z to first order, and what they add to the
+# second order is no uncertainty. By simulated tables, the share for the second order: with .05
+# intervals of 90 % held 96 to 98 % of the z of labels in 20 x 6 tables, with .8 80 to 91 %.
+LEAST_PRECISION_SHARE, LEAST_SHARE_OF_PRODUCTS = 1e-3, 0.3
 
 
 @attrs.frozen(eq=False)
@@ -103,12 +105,16 @@ class ColumnResponse:
         Symmetric roots L_j of the covariances of single columns given the rows.
     covariance, root : arrays (n_columns K x n_columns K)
         Of the deviations of all columns, in units of these roots, and its symmetric root.
+    bounded_covariance, bounded_root : arrays
+        The same without rotations of the factors, for products of deviations.
     """
 
     means: Array
     roots: Array
     covariance: Array
     root: Array
+    bounded_covariance: Array
+    bounded_root: Array
 
     @classmethod
     def of(cls, columns: Gaussians, groups: Iterator[RowsGiven]) -> "ColumnResponse":
@@ -123,14 +129,31 @@ class ColumnResponse:
             across = across.reshape(-1, order)
             lacking += across.T @ across
         values, axes = np.linalg.eigh(np.eye(order) - lacking)
-        values = np.maximum(values, LEAST_PRECISION_SHARE)
-        covariance, root = ((axes * values**power) @ axes.T for power in (-1.0, -0.5))
-        return cls(columns.means, roots, covariance, root)
+        matrices = [
+            (axes * np.maximum(values, least) ** power) @ axes.T
+            for least in (LEAST_PRECISION_SHARE, LEAST_SHARE_OF_PRODUCTS)
+            for power in (-1.0, -0.5)
+        ]
+        return cls(columns.means, roots, *matrices)
 
-    def draws(self, rng: np.random.Generator, m: int) -> Array:
-        """Draws of deviations of all columns from their means, in units of roots (m x n x K)."""
-        normal = rng.standard_normal((m, self.root.shape[0]))
-        return np.asarray(normal @ self.root).reshape(m, *self.means.shape)
+    def predictors(self, rows: RowsGiven, rng: np.random.Generator, m: int) -> Array:
+        """Draws of x'w of some rows and all columns (m x n x n_columns).
+
+        ``x'w + dx'w + x'dw + ex'ew`` at the means x, w: deviations d of rows and columns have the
+        response of each other, and deviations e the bounded one.
+        """
+        x, w = rows.gaussians.means, self.means
+        conditional = rows.gaussians.draws(rng, m) - x
+        normal = rng.standard_normal((2, m, self.root.shape[0]))
+        moves, factors = (
+            np.asarray(n @ root).reshape(m, *w.shape)
+            for n, root in zip(normal, (self.root, self.bounded_root), strict=True)
+        )
+        of_rows = [conditional + self.added_to_rows(rows, d) for d in (moves, factors)]
+        of_columns = [np.einsum("jab,mjb->mja", self.roots, d) for d in (moves, factors)]
+        z = np.einsum("mrk,ck->mrc", x + of_rows[0], w)
+        z += np.einsum("rk,mck->mrc", x, of_columns[0])
+        return z + np.einsum("mrk,mck->mrc", of_rows[1], of_columns[1])
 
     def added_to_rows(self, rows: RowsGiven, deviations: Array) -> Array:
         """The change of means of rows (m x n x K) by columns that deviate, in units of roots."""
@@ -156,14 +179,12 @@ class ColumnResponse:
     def moments(self, rows: RowsGiven, which: IntArray, columns: IntArray) -> tuple[Array, Array]:
         """Means and variances of x'w at cells: row ``which[n]`` of some, column ``columns[n]``.
 
-        Row and column are jointly Gaussian with the covariances C, E and X between them. Then
-        x'w has the mean x'w + tr X at their means and the variance
-        w'C w + x'E x + 2 w'X x + tr(C E) + tr(X X).
+        Row and column have the covariances C, E and X between them, those without rotations are
+        c, e and k. Then x'w has the mean x'w + tr k at their means and the variance
+        w'C w + x'E x + 2 w'X x + tr(c e) + tr(k k): the draws of ``predictors``.
         """
         width = self.means.shape[1]
-        numbers = np.arange(len(self.means))
-        covariance = self.covariance.reshape(*self.means.shape, *self.means.shape)
-        spreads = self.roots @ covariance[numbers, :, numbers] @ self.roots
+        sides = [self.columns_at(matrix) for matrix in (self.covariance, self.bounded_covariance)]
         mean, variance = np.empty(which.size), np.empty(which.size)
         order = np.argsort(which, kind="stable")
         sorted_rows = which[order]
@@ -171,26 +192,35 @@ class ColumnResponse:
             cells = order[np.searchsorted(sorted_rows, some.start) :][
                 : np.count_nonzero((which >= some.start) & (which < some.stop))
             ]
-            across = self.couplings(batch)
-            n = len(across)
-            flat = across.reshape(n * width, -1)
-            pulled = (flat @ self.covariance).reshape(across.shape)
-            full = batch.gaussians.full_covariances()
-            full = full + np.einsum("iajc,ibjc->iab", pulled, across, optimize=True)
+            across, alone = self.couplings(batch), batch.gaussians.full_covariances()
+            flat = across.reshape(len(across) * width, -1)
+            pulled = [
+                (flat @ matrix).reshape(across.shape)
+                for matrix in (self.covariance, self.bounded_covariance)
+            ]
+            full = [alone + np.einsum("iajc,ibjc->iab", p, across, optimize=True) for p in pulled]
             for at in np.array_split(cells, 1 + cells.size * width**2 // BATCH_NUMBERS):
                 i, j = which[at] - some.start, columns[at]
                 x, w = batch.gaussians.means[i], self.means[j]
-                c, e = full[i], spreads[j]
-                between = -np.einsum("nab,nbc->nac", pulled[i, :, j], self.roots[j])
-                mean[at] = np.einsum("nk,nk->n", x, w) + np.einsum("nkk->n", between)
+                (c, bounded_c), (e, bounded_e) = ([m[i] for m in full], [m[j] for m in sides])
+                between, bounded = (
+                    -np.einsum("nab,nbc->nac", p[i, :, j], self.roots[j]) for p in pulled
+                )
+                mean[at] = np.einsum("nk,nk->n", x, w) + np.einsum("nkk->n", bounded)
                 variance[at] = (
                     np.einsum("na,nab,nb->n", w, c, w)
                     + np.einsum("na,nab,nb->n", x, e, x)
                     + 2.0 * np.einsum("na,nab,nb->n", w, between, x)
-                    + np.einsum("nab,nba->n", c, e)
-                    + np.einsum("nab,nba->n", between, between)
+                    + np.einsum("nab,nba->n", bounded_c, bounded_e)
+                    + np.einsum("nab,nba->n", bounded, bounded)
                 )
         return mean, np.maximum(variance, 0.0)
+
+    def columns_at(self, covariance: Array) -> Array:
+        """The covariances of single columns (n_columns x K x K), of one in units of roots."""
+        blocks = covariance.reshape(*self.means.shape, *self.means.shape)
+        numbers = np.arange(len(self.means))
+        return np.asarray(self.roots @ blocks[numbers, :, numbers] @ self.roots)
 
 
 def rows_at_a_time(n_columns: int, width: int) -> int:
