@@ -58,6 +58,19 @@ def test_a_small_weight_of_the_max_norm_in_a_tight_box_is_certified_soon(weight,
     assert fit.objective - fit.bound <= 0.1 * fit.bound
 
 
+@pytest.mark.parametrize(("weight", "most"), [(1.0, 260), (0.1, 700)])
+@pytest.mark.parametrize("state", [7, 8, 9])
+def test_medians_need_no_more_iterations_at_any_weight(weight, most, state):
+    rng = np.random.default_rng(state)
+    z = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 30))
+    z = z + 0.3 * rng.standard_normal(z.shape)
+    data = {"x": np.where(rng.random(z.shape) < 0.3, np.nan, z)}
+    terms = [mc.NuclearNorm(weight), mc.Box(-3.0, 3.0)]
+    model = mc.Model([mc.Block("x", mc.Quantile(0.5))], terms)
+    fit = mc.fit(model, data, backend="splitting", max_iter=most)
+    assert fit.status == "certified"
+
+
 @pytest.mark.parametrize("scale", [1e4, 1e9])
 def test_what_is_determined_is_completed(scale):
     z, seen = low_rank((60, 40))

@@ -33,6 +33,8 @@ MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE = 20, 0.25
 # A smooth loss counts as stiff if its curvature is so many times the stiffness of a balanced copy:
 # proximal gradients take more iterations from there on.
 STIFF_CURVATURE_RATIO = 500.0
+# The first stiffness of a loss with kinks is at most so many times that of a balanced copy.
+MAX_BALANCED_RATIO = 10.0
 # The first stiffness relative to the curvature of the smooth part, and the largest one relative to
 # the first.
 INITIAL_STIFFNESS_RATIO, MAX_STIFFNESS_GROWTH = 0.3, 1e6
@@ -362,7 +364,7 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
     highest = max(curvatures, default=0.0)
     if highest > 0.0:
         return highest
-    stiffness = max(balanced_stiffness(block_loss, program) for block_loss in loss.block_losses)
+    stiffness = max(first_stiffness(block_loss, program) for block_loss in loss.block_losses)
     # Sets alone have no unit but that of Z.
     return (
         stiffness
@@ -412,6 +414,18 @@ def loss_stiffness(block_loss: BlockLoss, program: Program) -> float:
         weight = program.main.weight if isinstance(program.main, Norm) else 0.0
         size = weight / np.sqrt(max(program.shape)) + program.penalty.ridge * spread
     return float(size / spread)
+
+
+def first_stiffness(block_loss: BlockLoss, program: Program) -> float:
+    """The stiffness that a loss asks for where nothing else is smooth.
+
+    Gradients of kinks are those of the loss at most observed entries, except where the weight of
+    R is too small to stand against them.
+    """
+    balanced = balanced_stiffness(block_loss, program)
+    if is_stiff(block_loss, program):
+        return balanced
+    return min(loss_stiffness(block_loss, program), MAX_BALANCED_RATIO * balanced)
 
 
 def balanced_stiffness(block_loss: BlockLoss, program: Program) -> float:
