@@ -104,7 +104,7 @@ def test_weights_make_up_for_entries_missing_where_noise_is_large(how):
         missingness = 1.0 - share if how == "given" else how
         intervals = posterior.conformalize(LEVEL, missingness, **options)
         weighted.append(share_covered(intervals, truth, x))
-    assert np.mean(alike) < 0.84
+    assert np.mean(alike) < LEVEL - 3.0 * np.std(alike) / np.sqrt(len(alike))
     error = np.std(weighted) / np.sqrt(len(weighted))
     assert np.mean(weighted) > LEVEL - 2.0 * error - (0.0 if how == "given" else 0.02)
     assert np.mean(weighted) < LEVEL + 0.04
@@ -357,7 +357,7 @@ def test_weights_make_up_for_levels_missing_where_they_are_extreme(how):
         for kept, way in ((alike, "uniform"), (weighted, missingness)):
             predictions = posterior.conformalize(LEVEL, way, random_state=seed)
             kept.append(share_in_sets(predictions, values, x))
-    assert np.mean(alike) < 0.84
+    assert np.mean(alike) < LEVEL - 3.0 * np.std(alike) / np.sqrt(len(alike))
     error = np.std(weighted) / np.sqrt(len(weighted))
     assert np.mean(weighted) > LEVEL - 2.0 * error - (0.0 if how == "given" else 0.02)
     assert np.mean(weighted) < LEVEL + 0.04
