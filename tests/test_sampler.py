@@ -216,7 +216,7 @@ def test_r_hat_is_one_where_chains_agree_and_large_where_they_do_not():
 
 
 def test_intervals_of_labels_hold_what_they_say():
-    """z of labels at missing cells, beside the variational posterior, which is too sure."""
+    """z of labels at missing cells by both methods; the variational one is less exact."""
     covered = {"variational": [], "sampler": []}
     for seed in range(6):
         rng, k = np.random.default_rng(seed), 2
@@ -240,7 +240,7 @@ def test_intervals_of_labels_hold_what_they_say():
                 below = stats.norm.cdf((z[hidden] - means[0]) / np.sqrt(variances[0]))
             of_method.extend(np.abs(below - 0.5) < 0.45)
     assert abs(np.mean(covered["sampler"]) - 0.9) < 0.03
-    assert np.mean(covered["variational"]) < 0.8
+    assert abs(np.mean(covered["variational"]) - 0.9) < 0.08
 
 
 def test_weights_of_any_size_are_taken():

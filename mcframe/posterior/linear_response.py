@@ -140,16 +140,17 @@ class ColumnResponse:
         """Draws of x'w of some rows and all columns (m x n x n_columns).
 
         ``x'w + dx'w + x'dw + ex'ew`` at the means x, w: deviations d of rows and columns have the
-        response of each other, and deviations e the bounded one.
+        response of each other, deviations e the bounded one, independent of each other.
         """
         x, w = rows.gaussians.means, self.means
         conditional = rows.gaussians.draws(rng, m) - x
-        normal = rng.standard_normal((2, m, self.root.shape[0]))
-        moves, factors = (
+        normal = rng.standard_normal((3, m, self.root.shape[0]))
+        roots = self.root, self.bounded_root, self.bounded_root
+        moves, pulls, factors = (
             np.asarray(n @ root).reshape(m, *w.shape)
-            for n, root in zip(normal, (self.root, self.bounded_root), strict=True)
+            for n, root in zip(normal, roots, strict=True)
         )
-        of_rows = [conditional + self.added_to_rows(rows, d) for d in (moves, factors)]
+        of_rows = [conditional + self.added_to_rows(rows, d) for d in (moves, pulls)]
         of_columns = [np.einsum("jab,mjb->mja", self.roots, d) for d in (moves, factors)]
         z = np.einsum("mrk,ck->mrc", x + of_rows[0], w)
         z += np.einsum("rk,mck->mrc", x, of_columns[0])
@@ -180,8 +181,8 @@ class ColumnResponse:
         """Means and variances of x'w at cells: row ``which[n]`` of some, column ``columns[n]``.
 
         Row and column have the covariances C, E and X between them, those without rotations are
-        c, e and k. Then x'w has the mean x'w + tr k at their means and the variance
-        w'C w + x'E x + 2 w'X x + tr(c e) + tr(k k): the draws of ``predictors``.
+        c and e. Then x'w has the mean x'w at their means and the variance
+        w'C w + x'E x + 2 w'X x + tr(c e): the draws of ``predictors``.
         """
         width = self.means.shape[1]
         sides = [self.columns_at(matrix) for matrix in (self.covariance, self.bounded_covariance)]
@@ -203,16 +204,13 @@ class ColumnResponse:
                 i, j = which[at] - some.start, columns[at]
                 x, w = batch.gaussians.means[i], self.means[j]
                 (c, bounded_c), (e, bounded_e) = ([m[i] for m in full], [m[j] for m in sides])
-                between, bounded = (
-                    -np.einsum("nab,nbc->nac", p[i, :, j], self.roots[j]) for p in pulled
-                )
-                mean[at] = np.einsum("nk,nk->n", x, w) + np.einsum("nkk->n", bounded)
+                between = -np.einsum("nab,nbc->nac", pulled[0][i, :, j], self.roots[j])
+                mean[at] = np.einsum("nk,nk->n", x, w)
                 variance[at] = (
                     np.einsum("na,nab,nb->n", w, c, w)
                     + np.einsum("na,nab,nb->n", x, e, x)
                     + 2.0 * np.einsum("na,nab,nb->n", w, between, x)
                     + np.einsum("nab,nba->n", bounded_c, bounded_e)
-                    + np.einsum("nab,nba->n", bounded, bounded)
                 )
         return mean, np.maximum(variance, 0.0)
 
