@@ -206,7 +206,8 @@ class DrawnRows(Generic[Frame]):
         """The posterior of rows drawn with replacement, whose components are a draw's.
 
         One Gaussian has the covariance of these rows, and each column its variance. Of a mixture,
-        whose components may be those of few rows, the rows that were not drawn show how sure its
+        whose components may be those of few rows, and of more than half as many columns as rows,
+        whose prior may have far larger variances, the rows that were not drawn show how sure
         predictions are.
         """
         n_rows, width = self.values.shape
@@ -219,7 +220,7 @@ class DrawnRows(Generic[Frame]):
             prior_rows=self.chosen.prior_rows,
             tol=FOLD_TOLERANCE,
         )
-        if self.chosen.components == 1:
+        if self.chosen.components == 1 and n_rows >= 2 * width:
             return posterior
         others = np.setdiff1d(np.arange(n_rows), drawn)
         others = others[

@@ -1,8 +1,8 @@
 """A regression on completed tables, its estimates pooled: ``mc.pool.formula``."""
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, cast
 
 import numpy as np
 from scipy.special import expit
@@ -13,7 +13,8 @@ from mcframe.contracts.validators import Options, RandomState, listed, plain, su
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.completion import Completion, DrawsOfTable
 from mcframe.tables.formula_terms import Formula, design_of, in_formulas
-from mcframe.tables.pooling import Pooled, pool
+from mcframe.tables.pooling import Pooled
+from mcframe.tables.pooling import pool as pool_estimates
 
 __all__ = ["pool", "pool_formula"]
 
@@ -94,7 +95,7 @@ def pool_formula(
     names, n_rows = fits[0][0], fits[0][3]
     if any(fit[0] != names for fit in fits):
         raise DataError("the completed tables differ in their categories; give draws of one table")
-    pooled = pool(
+    pooled = pool_estimates(
         [fit[1] for fit in fits],
         [fit[2] for fit in fits],
         complete_degrees_of_freedom=float(n_rows - len(names)),
@@ -109,8 +110,20 @@ def pool_formula(
     )
 
 
-# The attribute of a function, so that pooling has one name.
-vars(pool)["formula"] = pool_formula
+class Pool(Protocol):
+    """The verb ``mc.pool``, with the regression as an attribute, so that pooling has one name."""
+
+    formula: Callable[..., Pooled]
+
+    def __call__(
+        self, estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf
+    ) -> Pooled:
+        """The pooled estimates, as ``mcframe.tables.pooling.pool`` has them."""
+        ...
+
+
+vars(pool_estimates)["formula"] = pool_formula
+pool = cast("Pool", pool_estimates)
 
 
 def warn_of_terms(formula: Formula, why: str) -> None:
