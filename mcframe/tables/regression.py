@@ -116,7 +116,7 @@ class Pool(Protocol):
     formula: Callable[..., Pooled]
 
     def __call__(
-        self, estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf
+        self, estimates: Any, variances: Any, *, complete_degrees_of_freedom: float = np.inf
     ) -> Pooled:
         """The pooled estimates, as ``mcframe.tables.pooling.pool`` has them."""
         ...
