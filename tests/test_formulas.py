@@ -185,3 +185,9 @@ def test_pooled_coefficients_of_squares_and_products_are_covered():
     shares = np.mean(covered, axis=0)
     assert np.all(shares > 0.88), shares  # .95 less three Monte Carlo errors
     assert np.mean(shares) > 0.92
+
+
+def test_swapped_arguments_are_one_error():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 4.0, 3.0], "y": [2.0, 1.0, np.nan, 4.0]})
+    with pytest.raises(mc.ModelError, match="a text such as 'y ~ x1' is needed"):
+        mc.pool.formula(mc.complete(frame), "y ~ x")

@@ -672,9 +672,10 @@ def posterior(
         elsewhere, or be collections of Dask, so that no process holds all rows; who computes, and
         where temporary files are, is as in ``mc.fit``.
     method : "variational", "sampler" or "auto", default "variational"
-        "variational" is fast, and its deviations of z are too small. "sampler" draws from the
-        exact posterior of factors, or of Gaussian rows, by Markov chain Monte Carlo, from where
-        the variational one ends: precisions, noise variances, means and covariances of rows, and
+        "variational" is fast; its deviations of z are about right in small tables and too small
+        in others. "sampler" draws from the exact posterior of factors, or of Gaussian rows, by
+        Markov chain Monte Carlo, from where the variational one ends: precisions, noise
+        variances, means and covariances of rows, and
         thresholds are drawn, too, so that intervals hold what they say. It needs all rows in this
         process, and with ``GaussianRows()`` not too many columns for these. Its ``diagnostics``
         say how far it can be trusted. "auto" takes the sampler where it is expected to take a few
@@ -752,9 +753,9 @@ def posterior(
     (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007). The logarithm of a likelihood that is not
     Gaussian is replaced by the best quadratic lower bound (Jaakkola and Jordan, 2000); counts and
     durations have a Gaussian for each entry. The lower bound on the evidence rises with every half
-    sweep; a fall from one sweep to the next beyond rounding is an error. Variances are too small,
-    since the product ignores dependence between rows and columns; ``mc.verify_posterior`` measures
-    by how much.
+    sweep; a fall from one sweep to the next beyond rounding is an error. In large tables, where
+    answers have rows and columns as independent, variances are too small;
+    ``mc.verify_posterior`` measures by how much.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
     four times as many if bounds are recomputed, and (n + d) k^3. A sweep of the sampler's eight

@@ -75,6 +75,11 @@ def pool_formula(
     >>> bool(abs(pooled.estimate[2] - 0.7) < 0.3)
     True
     """
+    if not isinstance(formula, str):
+        raise ModelError(
+            f"formula={plain(type(formula).__name__)} was given; a text such as 'y ~ x1' is"
+            " needed, and the completed table after it"
+        )
     read = Formula.of(formula)
     if isinstance(completed, Completion):
         tables: Any = completed.draws(Options.m(m), random_state, terms=formula)
