@@ -251,7 +251,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         rows: Positions = None,
         columns: Positions = None,
     ) -> InFormOfData:
-        """The expectation of a function of new observations of a location, by quadrature.
+        """E[f(y)] of new observations y of a location, by quadrature.
 
         Parameters
         ----------
@@ -265,6 +265,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         Returns
         -------
         In the shape of ``predict``.
+
+        Raises
+        ------
+        ModelError
+            If the block has no likelihood of a location.
 
         Examples
         --------
@@ -672,16 +677,15 @@ def posterior(
         elsewhere, or be collections of Dask, so that no process holds all rows; who computes, and
         where temporary files are, is as in ``mc.fit``.
     method : "variational", "sampler" or "auto", default "variational"
-        "variational" is fast; its deviations of z are about right in small tables and too small
-        in others. "sampler" draws from the exact posterior of factors, or of Gaussian rows, by
-        Markov chain Monte Carlo, from where the variational one ends: precisions, noise
-        variances, means and covariances of rows, and
-        thresholds are drawn, too, so that intervals hold what they say. It needs all rows in this
-        process, and with ``GaussianRows()`` not too many columns for these. Its ``diagnostics``
-        say how far it can be trusted. "auto" takes the sampler where it is expected to take a few
-        seconds, up to 15 (a hundred rows of ten columns), and keeps its draws if the chains agree
-        (R-hat is 1.05 at most after 6,000 sweeps); else it takes the variational posterior. The
-        ``message`` says which, and why.
+        "variational" is fast; its deviations of z are about right in small tables and too small in
+        others. "sampler" draws from the exact posterior of factors, or of Gaussian rows, by Markov
+        chain Monte Carlo, from where the variational one ends: precisions, noise variances, means
+        and covariances of rows, and thresholds are drawn, too, so that intervals hold what they
+        say. It needs all rows in this process, and with ``GaussianRows()`` not too many columns
+        for these. Its ``diagnostics`` say how far it can be trusted. "auto" takes the sampler
+        where it is expected to take a few seconds, up to 15 (a hundred rows of ten columns), and
+        keeps its draws if the chains agree (R-hat is 1.05 at most after 6,000 sweeps); else it
+        takes the variational posterior. The ``message`` says which, and why.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
         less. An error with ``GaussianRows``, which has no factors. With more than half as many as
@@ -713,24 +717,6 @@ def posterior(
         half minute. If it exists already, for the same model, data, factors and seed, the sweeps
         continue from there. Bounds of likelihoods that are not Gaussian are then computed again.
 
-    Notes
-    -----
-    Under a ``NuclearNorm`` the sweeps find the best product of a distribution of rows and one of
-    columns. All answers (means, deviations, intervals, sets, draws) are then of one Gaussian of
-    rows and columns that depend on each other by linear response (Giordano, Broderick and Jordan,
-    Covariances, robustness, and variational Bayes, JMLR 2018): its precision is the Hessian of the
-    bound. Where they can, entries count by their expected log likelihoods in the place of bounds
-    then (Opper and Archambeau, The variational Gaussian approximation revisited, Neural
-    Computation 2009), with the precisions, noise and thresholds of the sweeps; the evidence is
-    that of the sweeps. All of this is found when it is first asked for. With K factors and
-    effects of each row it is found where ``columns K`` is at most 800 and
-    ``rows K (columns K)^2`` at most 2e9, which takes some seconds (numbers in 1,000 rows and 100
-    columns with 5 factors: .2 s and 61 MB; labels: 2 s). Answers of larger tables are of the
-    product and the bounds of the sweeps, and
-    ``posterior.notes`` say so. The same holds of rows in partitions, which are read again for it
-    in this process, one partition after the other. Posteriors of counts and durations, whose
-    predictors have noise of their own, keep the product.
-
     Returns
     -------
     Posterior
@@ -756,6 +742,22 @@ def posterior(
     sweep; a fall from one sweep to the next beyond rounding is an error. In large tables, where
     answers have rows and columns as independent, variances are too small;
     ``mc.verify_posterior`` measures by how much.
+
+    Under a ``NuclearNorm`` the sweeps find the best product of a distribution of rows and one of
+    columns. All answers (means, deviations, intervals, sets, draws) are then of one distribution,
+    in which rows and columns depend on each other by linear response (Giordano, Broderick and
+    Jordan, Covariances, robustness, and variational Bayes, JMLR 2018): their precision is the
+    Hessian of the bound, and products of their deviations leave out rotations of the factors.
+    Where they can, entries count by their expected log likelihoods in the place of bounds then
+    (Opper and Archambeau, The variational Gaussian approximation revisited, Neural Computation
+    2009), with the precisions, noise and thresholds of the sweeps; the evidence is that of the
+    sweeps. All of this is found when it is first asked for. With K factors and effects of each row
+    it is found where ``columns K`` is at most 800 and ``rows K (columns K)^2`` at most 2e9, which
+    takes some seconds (numbers in 1,000 rows and 100 columns with 5 factors: .2 s and 61 MB;
+    labels: 2 s). Answers of larger tables are of the product and the bounds of the sweeps, and
+    ``posterior.notes`` say so. The same holds of rows in partitions, which are read again for it
+    in this process, one partition after the other. Posteriors of counts and durations, whose
+    predictors have noise of their own, keep the product.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
     four times as many if bounds are recomputed, and (n + d) k^3. A sweep of the sampler's eight

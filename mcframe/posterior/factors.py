@@ -66,8 +66,8 @@ MOST_EXPECTED_SWEEPS, SETTLED_MOVE = 30, 0.05
 INDEPENDENCE_NOTE = (
     "rows and columns are taken as independent of each other, and likelihoods are replaced by"
     " bounds, as in all large tables, and in files of earlier versions: standard deviations of z"
-    " are too small, on drawn tables of 1,000 x 100 by 1 % for numbers, 12 % for levels and 19 %"
-    " for labels, of 100 x 20 by 5 %, 17 % and 28 %"
+    " are too small, on drawn tables of two factors and 1,000 x 100 by less than 1 % for numbers,"
+    " 11 % for levels and 15 % for labels, of 100 x 20 by 2 %, 16 % and 22 %"
 )
 PREDICTOR_NOISE_NOTE = (
     "counts or durations have Gaussian noise in their predictors, and where there is none it is"

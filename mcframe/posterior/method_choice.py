@@ -1,7 +1,6 @@
 """The choice of ``mc.posterior(method="auto")``: chains where they take seconds."""
 
 from mcframe.backends.reference import cost_in_words
-from mcframe.contracts.likelihood import GaussianNoise
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.sampling import CHAINS
@@ -23,7 +22,7 @@ def too_long(observed: Observed, n_factors: int | None) -> str:
     Likelihoods that are not Gaussian need twice as long, for proposals and their acceptance.
     """
     n_factors = max(observed.shape[1] // 4, 1) if n_factors is None else n_factors
-    an_entry = (1 if is_gaussian(observed) else 2) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
+    an_entry = (1 + observed.needs_bounds) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
     seconds = TYPICAL_SWEEPS * (SWEEP_SECONDS + CHAINS * observed.n_entries * an_entry)
     if seconds <= MAX_SAMPLER_SECONDS:
         return ""
@@ -36,11 +35,6 @@ def reason_against(prior: PriorOfRows, observed: Observed, is_wide: bool) -> str
         return ""
     if is_wide:
         return "the table has too many columns for its rows"
-    if prior.prior_rows is None and not is_gaussian(observed):
+    if prior.prior_rows is None and observed.needs_bounds:
         return "chains rarely agree where prior_rows is learned and observations are not Gaussian"
     return ""
-
-
-def is_gaussian(observed: Observed) -> bool:
-    """True where the likelihoods of all blocks are Gaussian."""
-    return all(isinstance(block.likelihood, GaussianNoise) for block in observed.blocks)

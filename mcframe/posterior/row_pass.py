@@ -328,7 +328,6 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
     state : FactorState
     """
     observed: Observed = part.program.with_summaries(summaries)
-    n_chunks = -(-observed.shape[0] // ROWS_PER_CHUNK)
     names = f"{state.key}/values", f"{state.key}/precisions"
     if all(name in part.kept for name in names):
         for name in names:
@@ -341,6 +340,7 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
         pseudo = block.pseudo_observations(entries, np.zeros(size), np.ones(size), 1.0)
         values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
     waits = state.key and observed.needs_bounds
+    n_chunks = -(-observed.shape[0] // ROWS_PER_CHUNK)
     return RowPass(observed, state, values, precisions, set(range(n_chunks)) if waits else set())
 
 

@@ -2,8 +2,8 @@
 
 The chains of ``chains`` draw rows and columns with the precisions, noise variances and thresholds
 of the variational posterior, which stay as they are. What the draws differ in from it is therefore
-what its form costs: rows independent of columns, and a parabola below each log likelihood that is
-not Gaussian.
+what its form costs: Gaussian rows and columns, independent of each other in large tables, and
+there a parabola below each log likelihood that is not Gaussian.
 """
 
 from typing import Any
@@ -199,9 +199,10 @@ def verify_posterior(
 
     The draws are those of the chains of ``mc.posterior(method="sampler")`` for the same Gaussian
     factors, with the precisions, noise variances and thresholds that were found. Half of them
-    begin at the prior. So the difference is due to the approximations of the variational
-    posterior alone: rows independent of columns, and quadratic bounds on log likelihoods that are
-    not Gaussian. Use it for small tables, since a sweep takes at least a few milliseconds.
+    begin at the prior. So the difference is due to the approximations of the variational posterior
+    alone: Gaussian rows and columns, and in large tables their independence and quadratic bounds
+    on log likelihoods that are not Gaussian. Use it for small tables, since a sweep takes at least
+    a few milliseconds.
 
     Parameters
     ----------

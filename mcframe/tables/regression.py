@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
+import attrs
 import numpy as np
 from scipy.special import expit
 
@@ -105,14 +106,7 @@ def pool_formula(
         [fit[2] for fit in fits],
         complete_degrees_of_freedom=float(n_rows - len(names)),
     )
-    return Pooled(
-        pooled.estimate,
-        pooled.sd,
-        pooled.degrees_of_freedom,
-        pooled.fraction_missing,
-        pooled.n_tables,
-        tuple(names),
-    )
+    return attrs.evolve(pooled, names=tuple(names))
 
 
 class Pool(Protocol):
