@@ -174,6 +174,7 @@ def test_random_calls(record_property, tmp_path, monkeypatch):
     tally = Tally()
     for part in parts():
         draw_cases(tally, part, 50, list(fuzzing.VERBS))
+        print(f"part {part}: {dict(tally.lines())}", flush=True)
     report(tally, record_property)
 
 
