@@ -32,6 +32,11 @@ def problems(script):
     return script("problems")
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
+def test_scripts_find_all_that_they_use_of_the_package(script, name):
+    script(name)
+
+
 def test_tiny_instances_repeat_by_seed_and_hold_out_what_was_not_observed(problems):
     for name in problems.NAMES:
         made, again = (problems.instance(name, quick=True, seed=1) for _ in range(2))
@@ -185,6 +190,13 @@ def test_certainty_is_measured_against_a_drawn_truth(script, method):
     assert 0.75 < share <= 1.0
     assert 0.2 < spread < 0.6
     assert in_tail in (False, True)
+
+
+@pytest.mark.parametrize("method", ["chains", "variational"])
+def test_calibration_is_measured(script, method):
+    line = script("calibration").line_of("Gaussian, noise drawn", method, n_tables=3, seed=0)
+    assert (line["tables"], line["method"]) == (3, method)
+    assert all(kind["n"] > 0 for kind in line["kinds"].values())
 
 
 def test_lines_of_certainty_have_numbers_of_drawn_tables(script, tmp_path):

@@ -36,7 +36,7 @@ from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.prior_draws import draw_from_prior
 from mcframe.posterior.row_pass import PosteriorRows
-from mcframe.posterior.sampling import SampledFactors
+from mcframe.posterior.sampled_engines import SampledFactors
 
 RESULTS = pathlib.Path(__file__).with_name("calibration.jsonl")
 SHAPE, FACTORS, SHARE = (12, 6), 2, 0.3
