@@ -239,6 +239,17 @@ def test_one_fold_is_a_share_and_more_are_all_entries():
     np.testing.assert_allclose(again.conformalize(folds=5).interval("x")[1], upper)
 
 
+def test_there_are_no_more_folds_than_entries():
+    x = np.full((5, 2), np.nan)
+    x[:3, 0] = [1.0, 2.0, 4.0]
+    x[2:, 1] = [0.5, 0.1, 0.7]
+    assert len(posterior_of(x).conformalize(0.5).posteriors) == 1
+    data = {"x": x[:, :1], "y": np.arange(10.0).reshape(5, 2)}
+    blocks = [mc.Block(name, mc.Gaussian(), bias=True) for name in data]
+    several = mc.posterior(mc.Model(blocks, [mc.NuclearNorm()]), data, factors=1, max_iter=3)
+    assert len(several.conformalize(0.9).posteriors) == 3
+
+
 def test_scores_repeat_by_their_seed_and_units_change_nothing():
     truth = gaussian(np.random.default_rng(5), (40, 8))
     one = posterior_of(truth, model_of(standardize=True)).conformalize()
@@ -415,6 +426,8 @@ def test_the_posterior_without_held_out_entries_has_the_same_options():
         ({"random_state": -1}, "random_state=-1"),
         ({"folds": 0}, "folds=0"),
         ({"folds": "cv"}, "folds='cv'"),
+        ({"folds": 81}, "81 folds were asked for, and 80 entries are observed"),
+        ({"folds": 2**70}, "80 entries are observed; ask for fewer"),
     ],
 )
 def test_messages_name_what_is_wrong(options, message):

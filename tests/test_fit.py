@@ -610,3 +610,11 @@ def test_what_is_forced_is_refused_for_other_reasons_alone(model, monkeypatch):
             mc.fit(model, data, backend=backend)
     with pytest.raises(mc.ModelError, match="reference='SCS' was given"):
         mc.verify(model, data, reference="SCS")
+
+
+def test_a_column_that_loses_next_to_nothing_keeps_a_finite_weight():
+    """Its loss is a number below 1e-308, 1 over which is infinite."""
+    values, weights = np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([[1e-180, 1.0], [1e139, 1.0]])
+    block = mc.Block("y", mc.Poisson(), bias=True, standardize=True)
+    data = {"y": mc.Observations(values, weights=weights)}
+    assert np.isfinite(mc.fit(mc.Model([block], [mc.NuclearNorm(1.0)]), data).gap)

@@ -117,6 +117,13 @@ def test_an_equality_beside_labels():
     assert sizes[0] < 0.2 * sizes[-1]
 
 
+def test_weights_whose_squares_are_infinite():
+    """They scale the weight: its gradients are not taken for those of the multipliers."""
+    case = declared([gaussian()], [NORM, mc.ResidualNuclearNorm("x", 1.0)], x=X)
+    heavy = declared([gaussian(weight=1e200)], [NORM, mc.ResidualNuclearNorm("x", 1e200)], x=X)
+    np.testing.assert_allclose(mc.weight_max(*heavy), 1e200 * mc.weight_max(*case), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("terms", "term"),
     [

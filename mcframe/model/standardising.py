@@ -42,7 +42,8 @@ def standard_of(block: Block, table: Table) -> Standard:
         n_columns,
         standard.offsets,
     )
-    return attrs.evolve(alone, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
+    lost = losses > np.finfo(float).tiny  # 1 / 1e-310 would be infinite
+    return attrs.evolve(alone, weights=1.0 / np.where(lost, losses, 1.0))
 
 
 def units_of(block: Block, table: Table) -> Units | None:

@@ -343,13 +343,14 @@ def conformal_predictions(
     ):
         warnings.simplefilter("ignore", UnobservedWarning)
         tables = observed_entries(problem)
-        check_held_out(tables)
+        check_held_out(tables, n_folds or 1)
         groups = {
             name: groups_of(name, option_of_block(by, name, "by"), table.shape[1])
             for name, table in tables.items()
         }
         if n_folds is None:
-            n_folds = DEFAULT_FOLDS if too_few(tables, groups, share, level) else 1
+            most = min(DEFAULT_FOLDS, *(table.n_entries for table in tables.values()))
+            n_folds = most if too_few(tables, groups, share, level) else 1
         held_outs = held_out_in_folds(tables, n_folds, share, np.random.default_rng(seed))
         data = {
             block.name: entries_as_data(tables[block.name], block.likelihood.width)
@@ -419,17 +420,17 @@ def held_out_in_folds(
         shuffled, dealt_parts = rng.permutation(table.n_entries), np.empty_like(order)
         dealt_parts[shuffled] = dealt(table.columns[shuffled], n_folds)
         parts[name] = dealt_parts[np.argsort(order)]
-    numbers = range(n_folds)
-    return [
-        HeldOut.of_parts(tables, parts, number)
-        for number in numbers
-        if all(np.any(parts[name] == number) for name in parts)
-    ]
+    return [HeldOut.of_parts(tables, parts, number) for number in range(n_folds)]
 
 
-def check_held_out(tables: Mapping[str, Table]) -> None:
-    """Raise a ``DataError`` where a block has too few observed entries to hold one out."""
+def check_held_out(tables: Mapping[str, Table], n_folds: int) -> None:
+    """Raise a ``DataError`` where a block has too few observed entries to hold one out by fold."""
     for name, table in tables.items():
+        if table.n_entries < n_folds:
+            raise DataError(
+                f"block {name!r}: {n_folds} folds were asked for, and {table.n_entries} entries"
+                " are observed; ask for fewer folds"
+            )
         if table.n_entries < 2:
             raise DataError(
                 f"block {name!r}: of {table.n_entries} observed entries none can be held out; two"

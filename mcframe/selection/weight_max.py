@@ -202,7 +202,8 @@ def norm_weight(program: Program, problem: Problem, term: Norm) -> float:
     rest, whole = descent_directions(program, begin)
     for other in norms:
         rest = rest - other.nearest_dual(rest)
-    if np.linalg.norm(rest) <= RESULT_ROUNDING * np.linalg.norm(whole):
+    # Squares of what is weighed by 1e200 would be infinite.
+    if np.max(np.abs(rest), initial=0.0) <= RESULT_ROUNDING * np.max(np.abs(whole), initial=0.0):
         rest = whole  # where the multipliers are all of it, the weight has to exceed a ridge
     return float(term.dual_norm(rest))
 
