@@ -28,6 +28,8 @@ from mcframe.estimators import (
     MatrixCompletionRegressor,
 )
 from mcframe.partitions.partitioned_data import RowsInMemory
+from mcframe.tables.coding import Numbers
+from mcframe.tables.declared_column import codes_of_intervals
 
 from .fuzzing_commands import command_lines
 from .strategies import (
@@ -595,6 +597,13 @@ def check_answers_of_a_posterior(completed, table):
             # Intervals of a table without numbers have no column, and then no library counts rows.
             assert len(answer) == len(table) or not nw.from_native(answer).columns
         check_observed_entries(completed.draws(1)[0], table, completed.declared)
+        for column, rows in completed.declared.missing_entries(Numbers):
+            ends = codes_of_intervals(completed.answer, [(column, rows)], 0.5)
+            lower, upper = (end[column.name] for end in ends)
+            assert np.all(lower <= upper), column.name
+            if column.has_whole_values:
+                assert np.all(np.rint(lower) == lower), column.name
+                assert np.all(np.rint(upper) == upper), column.name
 
 
 def declares(draw):

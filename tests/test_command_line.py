@@ -282,7 +282,7 @@ def test_predictions_have_intervals(place, capsys):
 
 
 def test_intervals_of_one_column_are_those_of_the_table(place):
-    """Whole numbers are rounded outwards in both."""
+    """Ends of whole numbers are whole in both."""
     rng = np.random.default_rng(0)
     counts = [str(count) for count in rng.poisson(3.0, 40)]
     rows = [[count if i % 4 else "", f"{rng.normal():.2f}"] for i, count in enumerate(counts)]

@@ -144,6 +144,54 @@ def test_draws_intervals_and_means_agree_and_lie_in_the_support(shape):
         assert abs(np.mean(drawn == 0.0) - np.mean(truth == 0.0)) < 0.1
 
 
+WHOLE = {
+    "a scale of three": lambda z: 1.0 + (z > -0.7) + (z > 0.7),
+    "a scale of seven": lambda z: np.clip(np.rint(4.0 + 1.5 * z), 1.0, 7.0),
+    "whole numbers": lambda z: np.rint(20.0 + 3.0 * z),
+    "amounts": lambda z: np.rint(np.exp(1.5 + 0.8 * z)),
+    "nothing or an amount": lambda z: np.where(z > 0.0, np.rint(np.exp(2.0 + z)), 0.0),
+    "counts": lambda z: np.floor(np.exp(0.5 + 0.8 * z)),
+}
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+@pytest.mark.parametrize("dtype", ["float64", "Int64"])
+@pytest.mark.parametrize("kind", list(WHOLE))
+def test_intervals_of_whole_columns_are_no_longer_than_they_need_be(kind, dtype, level):
+    """They hold the level of the whole numbers that are drawn, and less without one end."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((200, 2))
+    values = WHOLE[kind](x @ [0.6, 0.5] + 0.6 * rng.standard_normal(200))
+    y = pd.Series(values).mask(rng.random(200) < 0.3).astype(dtype)
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y})
+    completed = mc.complete(frame, {"y": "count"} if kind == "counts" else None)
+    column = completed.declared.column("y")
+    coding, rows = column.coding, np.flatnonzero(y.isna())[:25]
+    assert isinstance(coding, SemiContinuous) == (kind == "nothing or an amount")
+    cells = column.entries(rows)
+    weights, means, variances = completed.posterior.engine.mixture(*cells)
+    component = np.sum(rng.random((20_000, 1, cells[0].size)) > np.cumsum(weights, axis=0), axis=1)
+    component = np.minimum(component, len(weights) - 1), np.arange(cells[0].size)
+    spread = np.sqrt(variances[component] + NOISE_SHARE)
+    drawn = means[component] + spread * rng.standard_normal(spread.shape)
+    numbers = completed.posterior.tables[column.block].units.invert(drawn, *cells)
+    others = numbers[:, coding.width - 1 :: coding.width]
+    whole = coding.whole_within(column.rounded(coding.within(others)))
+    if coding.width == 2:
+        raw = coding.raw(completed.posterior, column.block, cells)
+        p = coding.probability(raw.means, raw.variances)
+        whole = np.where(rng.random(whole.shape) < p, whole, coding.atom)
+    lower, upper = (end["y"][rows].to_numpy(float) for end in completed.interval(level))
+    for end in (lower, upper):
+        np.testing.assert_array_equal(end, np.rint(end))
+    assert np.all(np.mean((whole >= lower) & (whole <= upper), axis=0) > level - 0.02)
+    without_ends = [
+        np.mean((whole >= lower + first) & (whole <= upper - last), axis=0)
+        for first, last in ((1.0, 0.0), (0.0, 1.0))
+    ]
+    assert np.all(np.min(without_ends, axis=0) < level + 0.02)
+
+
 @pytest.mark.parametrize("shape", ["positive", "zero or more"])
 def test_means_and_deviations_are_those_of_draws_of_one_entry(shape):
     """The quadrature of the mean and the sd against draws of the mixture of each entry."""

@@ -608,6 +608,31 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         }
 
 
+def rounded_interval(
+    posterior: Posterior,
+    block: str,
+    level: float,
+    rounded: Callable[[Array], Array],
+    edges: Callable[[Array], Array],
+    rows: IntArray,
+    columns: IntArray,
+) -> tuple[Array, Array]:
+    """The ends of intervals of the whole numbers that new observations are rounded to.
+
+    ``rounded`` and ``edges`` are as ``Predictive.rounded_interval`` has them, in the units of the
+    data; likelihoods of whole numbers have the intervals of ``Posterior.interval``.
+    """
+    if posterior.model.block(block).likelihood.whole:
+        return posterior.interval(block, level, rows, columns)
+    level = Options.level(level)
+    ends = posterior._evaluated(
+        posterior._cells(block, rows, columns),
+        block,
+        lambda part: part.rounded_interval(level, rounded, edges),
+    ).reshape(-1, 2)
+    return ends[:, 0], ends[:, 1]
+
+
 def posterior_of(
     model: Model, data: Any, seed: int, options: PosteriorOptions, **run_options: Any
 ) -> Posterior:

@@ -53,6 +53,11 @@ def as_distribution(likelihood: Likelihood) -> Distribution:
     return likelihood
 
 
+def as_they_are(values: Array) -> Array:
+    """Values that are in standard units already."""
+    return values
+
+
 @attrs.frozen(eq=False)
 class Predictive:
     """The distribution of a new observation at each of N cells.
@@ -69,6 +74,8 @@ class Predictive:
     to_data_units : function
         Values in standard units -> values in the units of the data, for arrays whose last axis are
         the cells.
+    to_standard_units : function
+        The way back.
     units : array (N,), 1, or None
         One standard unit in the data's own; None where units are ranks.
     likelihoods : sequence of Likelihood
@@ -81,6 +88,7 @@ class Predictive:
     variances: Array
     noise: Array | float | None
     to_data_units: Callable[[Array], Array]
+    to_standard_units: Callable[[Array], Array] = as_they_are
     units: Array | float | None = 1.0
     likelihoods: Sequence[Likelihood] = ()
 
@@ -282,19 +290,35 @@ class Predictive:
     def interval(self, level: float) -> Array:
         """The ends of an interval of at least this probability (N x 2), in the data's own units.
 
-        They are the quantiles with equal tails. For whole numbers, whose own units are those of
-        ``cdf``, these contain more than ``level``; one end then moves in, the one that can move
-        farther.
+        They are the quantiles with equal tails; for whole numbers, whose own units are those of
+        ``cdf``, as ``interval_of_whole_numbers`` says.
         """
-        tail = max(0.5 * (1.0 - level), EPS)  # 1 - tail must be below 1
-        lower, upper = self.quantile(tail), self.quantile(1.0 - tail)
         if self.likelihood.whole:
-            least = self.quantile(level + self.cdf(lower - 1.0))
-            most = self.quantile(self.cdf(upper) - level)
-            from_above = upper - least >= most - lower
-            upper = np.where(from_above, np.minimum(least, upper), upper)
-            lower = np.where(from_above, lower, np.maximum(most, lower))
-        return np.stack([lower, upper], axis=1)
+            return interval_of_whole_numbers(level, self.cdf, self.quantile)
+        tail = tail_of(level)
+        return np.stack([self.quantile(tail), self.quantile(1.0 - tail)], axis=1)
+
+    def rounded_interval(
+        self, level: float, rounded: Callable[[Array], Array], edges: Callable[[Array], Array]
+    ) -> Array:
+        """The ends (N x 2) of an interval of the whole numbers that observations are rounded to.
+
+        Parameters
+        ----------
+        level : float
+        rounded : function
+            From numbers in the data's own units to whole ones, an increasing one (N,) -> (N,).
+        edges : function
+            The largest number that is rounded to at most a whole one (N,) -> (N,).
+        """
+
+        def cdf(whole: Array) -> Array:
+            edge = edges(whole)
+            inside = np.where(np.isfinite(edge), edge, whole)
+            probability = self.cdf(self.to_standard_units(inside))
+            return np.where(np.isfinite(edge), probability, edge > 0.0)
+
+        return interval_of_whole_numbers(level, cdf, lambda u: rounded(self.quantile(u)))
 
     def quantile(self, level: float | Array) -> Array:
         """The smallest y with P(Y <= y) >= level, one number or one each, in the data's units."""
@@ -371,6 +395,29 @@ class Predictive:
         return chosen
 
 
+def tail_of(level: float) -> float:
+    """The probability of one of two equal tails; 1 less it is below 1."""
+    return max(0.5 * (1.0 - level), EPS)
+
+
+def interval_of_whole_numbers(
+    level: float, cdf: Callable[[Array], Array], quantile: Callable[[float | Array], Array]
+) -> Array:
+    """The ends (N x 2) of an interval of at least this probability of whole numbers.
+
+    The quantiles with equal tails contain more than ``level``; one end then moves in, the one that
+    can move farther.
+    """
+    tail = tail_of(level)
+    lower, upper = quantile(tail), quantile(1.0 - tail)
+    least = quantile(np.minimum(level + cdf(lower - 1.0), 1.0 - tail))  # but for rounding they are
+    most = quantile(np.maximum(cdf(upper) - level, tail))
+    from_above = upper - least >= most - lower
+    upper = np.where(from_above, np.minimum(least, upper), upper)
+    lower = np.where(from_above, lower, np.maximum(most, lower))
+    return np.stack([lower, upper], axis=1)
+
+
 def smallest_sets_on_average(probabilities: Array, level: float) -> Array:
     """Which values form the smallest sets whose probabilities have this mean (... x V).
 
@@ -414,15 +461,22 @@ def predictive_at(
         means,
         np.maximum(variances, 0.0),
         noise_of(engine, problem, name, columns),
-        lambda values: values,
+        as_they_are,
         likelihoods=likelihoods if len(likelihoods) > 1 else (),
     )
     if table is None:
         return predictive
     means = table.pending.invert(means, *latent_places(rows, columns, width))
-    to_data_units = partial(table.applied.invert, rows=rows, columns=columns)
+    to_data_units, to_standard_units = (
+        partial(convert, rows=rows, columns=columns)
+        for convert in (table.applied.invert, table.applied.apply)
+    )
     return attrs.evolve(
-        predictive, means=means, to_data_units=to_data_units, units=table.units.unit(columns)
+        predictive,
+        means=means,
+        to_data_units=to_data_units,
+        to_standard_units=to_standard_units,
+        units=table.units.unit(columns),
     )
 
 

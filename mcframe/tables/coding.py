@@ -16,8 +16,12 @@ from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
 from mcframe.contracts.rounding import EPS, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.transforms import Chain
-from mcframe.posterior.answer import Posterior
-from mcframe.posterior.predictive import QUADRATURE_NODES, normal_nodes
+from mcframe.posterior.answer import Posterior, rounded_interval
+from mcframe.posterior.predictive import (
+    QUADRATURE_NODES,
+    interval_of_whole_numbers,
+    normal_nodes,
+)
 from mcframe.runtime.machine import limits_blas
 from mcframe.tables.columns import Column
 
@@ -217,14 +221,36 @@ class Numbers(BaseCoding):
         """True if the values are whole numbers."""
         return self.whole is not None
 
-    def whole_within(self, answer: Array, rounding: Any = np.rint) -> Array:
-        """Whole numbers near an answer that the column holds, if it holds whole ones alone."""
+    def whole_within(self, answer: Array) -> Array:
+        """The nearest whole numbers that the column holds, if it holds whole ones alone."""
         if not self.is_whole:
             return answer
-        rounded: Array = rounding(answer)
+        rounded = np.rint(answer)
         if self.whole is None:
             return rounded
         return np.clip(rounded, float(self.whole[0]), float(self.whole[1]))
+
+    @property
+    def whole_ends(self) -> tuple[float, float]:
+        """The least and the largest whole code that answers have."""
+        lowest, highest = (-np.inf, np.inf) if self.whole is None else map(float, self.whole)
+        lower = max(lowest, self.lower / self.unit, self.support[0])
+        upper = min(highest, self.upper / self.unit, self.support[1])
+        return float(np.ceil(lower)), float(np.floor(upper))
+
+    def rounded(self, numbers: Array) -> Array:
+        """The whole codes nearest to numbers on the scale."""
+        return np.clip(np.rint(self.within(numbers)), *self.whole_ends)
+
+    def edges(self, whole: Array) -> Array:
+        """The largest numbers on the scale whose nearest whole codes are at most these."""
+        lowest, highest = self.whole_ends
+        inside = self.inverse(np.clip(whole, lowest, highest) + 0.5)
+        return np.select([whole < lowest, whole >= highest], [-np.inf, np.inf], inside)
+
+    def inverse(self, codes: Array) -> Array:
+        """The numbers on the scale that ``within`` takes to these codes."""
+        return self.scale.apply(codes, *NO_PLACES)
 
     def outside(self, numbers: Array) -> Mask:
         """Which numbers are not allowed."""
@@ -312,8 +338,15 @@ class Numbers(BaseCoding):
         squares = self.expected(posterior, block, cells, 2)
         return np.sqrt(np.maximum(squares - np.square(mean), 0.0))
 
-    def ends(self, posterior: Any, block: str, cells: Cells, level: float) -> tuple[Array, Array]:
-        """The ends of intervals of new codes under a posterior, at the cells of the column."""
+    def ends(
+        self, posterior: Posterior, block: str, cells: Cells, level: float, whole: bool
+    ) -> tuple[Array, Array]:
+        """The ends of intervals of new codes under a posterior, at the cells of the column.
+
+        If they are ``whole``, of the whole codes nearest to them.
+        """
+        if whole:
+            return rounded_interval(posterior, block, level, self.rounded, self.edges, *cells)
         lower, upper = (self.within(end) for end in posterior.interval(block, level, *cells))
         return lower, upper
 
@@ -813,6 +846,18 @@ class CountedNumbers(Counts):
             return np.maximum(m, 0.0)
         return np.where(m > self.bend, m, self.bend * np.exp(np.minimum(m / self.bend, 1.0) - 1.0))
 
+    @property
+    def whole_ends(self) -> tuple[float, float]:
+        """0, and the largest count that the column holds."""
+        return 0.0, super().whole_ends[1]
+
+    def inverse(self, codes: Array) -> Array:
+        """The numbers that ``within`` takes to these counts."""
+        if self.bend == 0.0:
+            return codes
+        below = self.bend * (1.0 + np.log(np.maximum(codes, TINY) / self.bend))
+        return np.where(codes > self.bend, codes, below)
+
 
 @stored
 @attrs.frozen
@@ -902,21 +947,29 @@ class SemiContinuous(Numbers):
         mean = super().expected(posterior, block, (rows[1::2], columns[1::2]), power)
         return self.mixed(self.probability(raw.means, raw.variances), mean, power)
 
-    def ends(self, posterior: Any, block: str, cells: Cells, level: float) -> tuple[Array, Array]:
-        """The quantiles with equal tails, of the distribution with a point mass."""
+    def ends(
+        self, posterior: Posterior, block: str, cells: Cells, level: float, whole: bool
+    ) -> tuple[Array, Array]:
+        """As of ``Numbers``, by the quantiles of the distribution with a point mass."""
         raw = self.raw(posterior, block, cells)
         assert raw.variances is not None  # of a posterior
         p = self.probability(raw.means, raw.variances)
         means, deviations = raw.means[:, 1], np.sqrt(raw.variances[:, 1])
-        [atom] = self.scale.apply(np.array([self.atom]), *NO_PLACES)
-        below = p * ndtr((atom - means) / deviations)
+        below = p * ndtr((self.inverse(np.array([self.atom])) - means) / deviations)
 
-        def quantile(u: float) -> Array:
+        def quantile(u: float | Array) -> Array:
             past_atom = u > below + 1.0 - p
             shares = np.where(past_atom, u - (1.0 - p), u) / p
-            others = self.within(means + deviations * ndtri(np.clip(shares, EPS, 1.0 - EPS)))
-            return np.where((u > below) & ~past_atom, self.atom, others)
+            others = means + deviations * ndtri(np.clip(shares, EPS, 1.0 - EPS))
+            codes = self.rounded(others) if whole else self.within(others)
+            return np.where((u > below) & ~past_atom, self.atom, codes)
 
+        def cdf(whole: Array) -> Array:
+            others = p * ndtr((self.edges(whole) - means) / deviations)
+            return np.asarray(others + (1.0 - p) * (self.atom <= whole))
+
+        if whole:
+            return tuple(interval_of_whole_numbers(level, cdf, quantile).T)
         return quantile(0.5 - 0.5 * level), quantile(0.5 + 0.5 * level)
 
 

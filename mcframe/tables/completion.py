@@ -466,8 +466,14 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
         Two tables with the columns of numbers, counts and dates, in the library and with the
         dtypes of the table. At missing entries they have the ends of the interval, within the
-        bounds of the column; whole numbers are rounded outwards. At observed entries they have
-        the observed values. For labels, levels and categories see ``sd`` and ``predict``.
+        bounds of the column. At observed entries they have the observed values. For labels,
+        levels and categories see ``sd`` and ``predict``.
+
+        The ends are quantiles with equal tails. Where all observed numbers of a column are whole,
+        the ends are whole, too, as draws are, and the interval has at least this probability: one
+        of the two quantiles moves in as far as it can, as in ``Posterior.interval``. Of a scale of
+        few values, such as answers from 1 to 3, an interval often holds far more, since it cannot
+        hold less than a whole value.
 
         Parameters
         ----------

@@ -353,16 +353,17 @@ def codes_of_intervals(
 ) -> tuple[dict[Any, Array], dict[Any, Array]]:
     """Codes of the lower and the upper ends of intervals of numbers, by column.
 
-    Within the bounds of their columns; whole numbers are rounded outwards.
+    Within the bounds of their columns; of columns of whole numbers they are those of the whole
+    numbers that are drawn.
     """
     lower, upper = dict[Any, Array](), dict[Any, Array]()
     for column, rows in asked:
-        coding: Any = column.coding
-        ends = coding.ends(posterior, column.block_name, column.entries(rows), level)
-        for codes, numbers, outwards in zip(
-            (lower, upper), ends, (np.floor, np.ceil), strict=True
-        ):
-            codes[column.name] = coding.whole_within(coding.predicted(numbers), outwards)
+        coding, cells = column.block_coding, column.entries(rows)
+        assert isinstance(coding, Numbers)
+        whole = coding.is_whole or column.has_whole_values
+        lower[column.name], upper[column.name] = coding.ends(
+            posterior, column.block_name, cells, level, whole
+        )
     return lower, upper
 
 
