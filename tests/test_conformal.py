@@ -239,6 +239,19 @@ def test_one_fold_is_a_share_and_more_are_all_entries():
     np.testing.assert_allclose(again.conformalize(folds=5).interval("x")[1], upper)
 
 
+@pytest.mark.parametrize("n_folds", [1, 2])
+def test_ends_are_infinite_where_means_or_deviations_are(n_folds):
+    rng = np.random.default_rng(3)
+    scores = FoldScores(
+        tuple(WeightedScores.of(rng.standard_normal(30), np.ones(30)) for _ in range(n_folds))
+    )
+    means, deviations = np.zeros((n_folds, 3)), np.ones((n_folds, 3))
+    means[0, 1], deviations[-1, 2] = np.inf, np.inf
+    ends = scores.upper(0.8, np.ones(3), means, deviations)
+    assert np.isfinite(ends[0])
+    np.testing.assert_array_equal(ends[1:], np.inf)
+
+
 def test_there_are_no_more_folds_than_entries():
     x = np.full((5, 2), np.nan)
     x[:3, 0] = [1.0, 2.0, 4.0]

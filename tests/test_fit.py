@@ -618,3 +618,15 @@ def test_a_column_that_loses_next_to_nothing_keeps_a_finite_weight():
     block = mc.Block("y", mc.Poisson(), bias=True, standardize=True)
     data = {"y": mc.Observations(values, weights=weights)}
     assert np.isfinite(mc.fit(mc.Model([block], [mc.NuclearNorm(1.0)]), data).gap)
+
+
+def test_effects_that_sums_tie_and_whose_curvatures_overflow():
+    """Offsets of 1e4 on the scale of logarithms, beside a penalty on sums of predictors."""
+    rng = np.random.default_rng(0)
+    values, offsets = rng.uniform(4e3, 9e3, (4, 3)), 1e4 * rng.standard_normal((4, 3))
+    block = mc.Block("y", mc.Gamma(2.0), bias=True, row_effects=True, effects_weight=1e3)
+    sums = mc.Calibration("y", rng.standard_normal((2, 4)), np.zeros((2, 3)), 0.1, of="predictors")
+    model = mc.Model([block], [mc.MaxNormBall(0.3), sums])
+    data = {"y": mc.Observations(values, offset=offsets)}
+    with pytest.raises(mc.BackendError, match="the objective overflows at the start"):
+        mc.fit(model, data, max_seconds=1.0)

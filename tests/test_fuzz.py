@@ -57,7 +57,9 @@ class Tally:
             except Exception as error:
                 end = "scikit-learn's error"
                 if not is_of_scikit_learn(error):
-                    where = traceback.extract_tb(error.__traceback__)[-1]
+                    frames = traceback.extract_tb(error.__traceback__)
+                    of_package = [frame for frame in frames if "/mcframe/" in frame.filename]
+                    where = [*frames[:1], *of_package][-1]
                     end = "fault"
                     said = f"{type(error).__name__} at {where.filename}:{where.lineno}: {error}"
                     self.fault(verb, case, said[:1000])

@@ -546,9 +546,11 @@ def solve_with_squares(
     np.fill_diagonal(system, diagonal)
     system = lengths[:, None] * system * lengths
     np.fill_diagonal(system, 1.0)
+    if not np.all(np.isfinite(system)):  # where curvatures overflow
+        return inverse * target, usable
     try:
-        factor = scipy.linalg.cho_factor(system)
-    except np.linalg.LinAlgError:  # by rounding, or where numbers overflow
+        factor = scipy.linalg.cho_factor(system, check_finite=False)
+    except np.linalg.LinAlgError:  # by rounding
         return inverse * target, usable
     return lengths * scipy.linalg.cho_solve(factor, lengths * target), usable
 

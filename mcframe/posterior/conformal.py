@@ -111,9 +111,11 @@ class FoldScores:
 
         The weighted quantile of ``mean + deviation * score`` over all scores and one at infinity:
         the least one up to which the odds sum up to at least ``level`` of all of them, those of
-        the cell included; infinity where there is none.
+        the cell included; infinity where there is none, and where a mean or deviation is infinite.
         """
         needed = self.needed(level, odds)
+        of_finite = np.all(np.isfinite(means) & np.isfinite(deviations), axis=0)
+        means, deviations = np.where(of_finite, means, 0.0), np.where(of_finite, deviations, 1.0)
 
         def reached(ends: Array) -> Array:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -128,7 +130,8 @@ class FoldScores:
             places = np.searchsorted(np.cumsum(scores.odds), needed)
             quantiles = np.append(scores.values, np.inf)[places]
             with np.errstate(invalid="ignore"):
-                return np.where(np.isinf(quantiles), np.inf, means[0] + quantiles * deviations[0])
+                ends = np.where(np.isinf(quantiles), np.inf, means[0] + quantiles * deviations[0])
+            return np.where(of_finite, ends, np.inf)
         finite = [scores.values[np.isfinite(scores.values)] for scores in self.folds]
         largest = np.array([np.max(values, initial=0.0) for values in finite])
         farthest = largest[:, None] * deviations
@@ -140,7 +143,7 @@ class FoldScores:
             middle = low + 0.5 * (high - low)
             above = reached(middle)
             low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return np.where(np.isinf(ends), np.inf, high)
+        return np.where(of_finite & ~np.isinf(ends), high, np.inf)
 
     def chosen(self, level: float, odds: Array, scores: Array) -> Mask:
         """Which values (N x V) are in the sets of cells, given their scores in each fold.
