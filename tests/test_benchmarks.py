@@ -192,6 +192,26 @@ def test_certainty_is_measured_against_a_drawn_truth(script, method):
     assert in_tail in (False, True)
 
 
+def test_the_sampler_is_compared_with_numpyro(script, monkeypatch):
+    pytest.importorskip("numpyro")
+    beside = script("beside_numpyro")
+    for name, number in {"N_WARMUP": 200, "N_DRAWS": 300, "TOL": 0.2}.items():
+        monkeypatch.setattr(beside, name, number)
+    name, scores, distance, *_ = beside.compared("Gaussian, variance .25", 0)
+    assert name in beside.MODELS
+    assert float(scores) < 2.0
+    assert float(distance) < 0.3
+
+
+@pytest.mark.parametrize("name", ["labels", "levels", "counts, Poisson"])
+def test_tables_beside_numpyro_have_the_holes_and_the_weight_of_their_model(script, name):
+    beside = script("beside_numpyro")
+    y, model, weight = beside.table(name, 0)
+    assert y.shape == (40, 10)
+    assert 0.1 < np.isnan(y).mean() < 0.5
+    assert (model.terms[0].weight, model.blocks[0].likelihood) == (weight, beside.MODELS[name][0])
+
+
 @pytest.mark.parametrize("method", ["chains", "variational"])
 def test_calibration_is_measured(script, method):
     line = script("calibration").line_of("Gaussian, noise drawn", method, n_tables=3, seed=0)

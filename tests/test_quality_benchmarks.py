@@ -238,7 +238,10 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # n
         pages.write_part(page, "b", [])
 
 
-@pytest.mark.parametrize("part", ["imputation", "ablation", "multilabel", "ratings", "coverage"])
+PARTS = ["imputation", "ablation", "multilabel", "ratings", "coverage", "certainty", "calibration"]
+
+
+@pytest.mark.parametrize("part", [*PARTS, "numpyro"])
 def test_the_page_has_the_parts_that_the_commands_write(script, part):  # noqa: F811
     text = script("pages").DOCUMENT.read_text(encoding="utf-8")
     assert text.index(f"<!-- {part}: begin -->") < text.index(f"<!-- {part}: end -->")
