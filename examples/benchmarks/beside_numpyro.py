@@ -19,6 +19,7 @@ import numpy as np
 from pages import DOCUMENT, markdown, write_part
 
 import mcframe as mc
+from mcframe.contracts.likelihood import ExpectedLogLikelihood
 from mcframe.model import Problem
 from mcframe.posterior.chain_diagnostics import effective_sizes, r_hats
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed
@@ -86,9 +87,10 @@ def numpyro_model(likelihood, weight, y, mean_square):
             cuts = jnp.array(likelihood.thresholds)
             observed = dist.OrderedLogistic(z, cuts)
         else:
-            deviation = numpyro.sample("deviation", dist.HalfNormal(1.0))
-            with numpyro.plate("entries", values.size):
-                z = z + deviation * numpyro.sample("noise of z", dist.Normal(0.0, 1.0))
+            if isinstance(likelihood, ExpectedLogLikelihood):  # whose predictors have noise
+                deviation = numpyro.sample("deviation", dist.HalfNormal(1.0))
+                with numpyro.plate("entries", values.size):
+                    z = z + deviation * numpyro.sample("noise of z", dist.Normal(0.0, 1.0))
             if isinstance(likelihood, mc.Poisson):
                 observed = dist.Poisson(jnp.exp(z))
             else:

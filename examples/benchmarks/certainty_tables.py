@@ -11,6 +11,7 @@ installed have no numbers. ``--page`` writes the table into docs/quality.md.
 """
 
 import argparse
+import functools
 import importlib.util
 import inspect
 import pathlib
@@ -157,6 +158,13 @@ def variance_of_y(n, seed, method):
     return float(np.mean([t["y"].var() for t in tables]) / whole["y"].var())
 
 
+@functools.cache
+def of_posterior(place, seed, method):
+    """What ``certainty.measured`` finds of one of its settings, once for all lines about it."""
+    _, likelihood, deviation = SETTINGS[place]
+    return measured(likelihood, deviation, seed, method)
+
+
 def shape_of_draws(kind, what, seed, method):
     """A share of the drawn values of a column of zeros and amounts, or of a lognormal one."""
     rng = np.random.default_rng(seed)
@@ -222,16 +230,14 @@ def lines():
                 lambda s, w, k=kind, t=what: shape_of_draws(k, t, s, w),
             )
         )
-    for name, likelihood, deviation in SETTINGS:
+    for setting, (name, _, _) in enumerate(SETTINGS):
         for place, what, nominal in ((0, "z in intervals", "90 %"), (2, "total in tails", "10 %")):
             found.append(
                 (
                     f"posterior, {name}: {what}",
                     nominal,
                     ("variational", "sampler"),
-                    lambda s, w, y=likelihood, d=deviation, p=place: float(
-                        measured(y, d, s, w)[p]
-                    ),
+                    lambda s, w, k=setting, p=place: float(of_posterior(k, s, w)[p]),
                 )
             )
     return found
