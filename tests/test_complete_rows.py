@@ -211,3 +211,62 @@ def test_a_completion_completes_new_rows():
     assert not found.isna().to_numpy().any()
     with pytest.raises(mc.DataError, match="does not know: 'Wien'"):
         completed.complete_rows(new.assign(town="Wien"), unseen="error")
+
+
+@pytest.fixture(scope="module")
+def supported():
+    """A table whose columns are taken for positive numbers, shares, amounts and a scale."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((150, 3))
+    frame = pd.DataFrame(
+        {
+            "income": np.exp(z[:, 0] + 0.5 * z[:, 1]),
+            "share": 1.0 / (1.0 + np.exp(-z[:, 0] - z[:, 2])),
+            "spent": np.where(z[:, 1] > 0.0, np.exp(z[:, 0]), 0.0),
+            "stars": np.clip(np.rint(3.0 + z[:, 0]), 1.0, 5.0),
+            "age": np.rint(50.0 + 10.0 * z[:, 0]),
+            "x": z[:, 0],
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "bounds", "support"),
+    [
+        ("income", -5.0, ("number", -5.0, None), "numbers from 0"),
+        ("share", 1.7, ("number", 0.0, 1.7), "numbers from 0 to 1"),
+        ("spent", -3.0, ("number", -3.0, None), "numbers from 0"),
+        ("stars", 9.0, ("number", 1.0, 9.0), "numbers from 1 to 5"),
+    ],
+)
+def test_numbers_outside_of_a_detected_support_are_never_taken_in_silence(
+    supported, name, value, bounds, support
+):
+    completed = mc.complete(supported)
+    new = supported.iloc[:4].assign(**{name: [value, np.nan, value, supported[name].max()]})
+    with pytest.warns(UserWarning, match="numbers that no row") as said:
+        found = completed.complete_rows(new)
+    [message] = {str(one.message) for one in said}
+    assert f"{value:g} in row 0 and 1 other row of column {name!r}" in message
+    assert f"taken for {support} (" in message
+    assert f"types={{{name!r}: {bounds!r}}} declares wider bounds" in message
+    assert "they count as missing there, and stay as they are" in message
+    assert found[name].iloc[0] == found[name].iloc[2] == value
+    with pytest.warns(UserWarning, match="numbers that no row"):
+        means = completed.predict_rows("x", new.assign(x=np.nan))
+    wanted = completed.predict_rows("x", new.assign(x=np.nan, **{name: [np.nan] * 3 + [np.nan]}))
+    np.testing.assert_allclose(means["x"].iloc[:3], wanted["x"].iloc[:3], rtol=1e-9)
+    with pytest.raises(mc.DataError, match=f"{value:g} in row 0.*unseen='missing' takes them"):
+        completed.complete_rows(new, unseen="error")
+    mc.complete(supported, {name: bounds}).complete_rows(new)  # without a warning
+
+
+def test_numbers_that_are_not_whole_are_named_and_used(supported):
+    completed = mc.complete(supported)
+    new = supported.iloc[:2].assign(age=[45.5, 50.0], x=np.nan)
+    with pytest.warns(UserWarning, match=r"not whole.*: 45\.5 in row 0 of column 'age'; they are"):
+        found = completed.predict_rows("x", new)
+    near = completed.predict_rows("x", new.assign(age=[46.0, 50.0]))
+    assert found["x"].iloc[0] < near["x"].iloc[0]
+    assert abs(found["x"].iloc[0] - near["x"].iloc[0]) < 0.2

@@ -11,7 +11,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.contracts.validators import Options, listed, plain
+from mcframe.contracts.validators import Options, counted, exact, listed, plain
+from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.coding import Choice, Dates, Numbers
@@ -106,7 +107,7 @@ class CodedRows:
             messages.append(
                 f"columns that the new rows do not have count as missing: {listed(absent)}"
             )
-        codes, never = {}, list[str]()
+        codes, never, outside, fractions = {}, list[str](), list[str](), list[str]()
         for declared_column in modelled:
             column = new_columns.get(declared_column.name)
             if column is None:
@@ -118,11 +119,29 @@ class CodedRows:
                 f"{plain(value)!r} in column {plain(column.name)!r}"
                 for value in dict.fromkeys(column.cells[row] for row in places)
             ]
+            coding = declared_column.coding
+            if isinstance(coding, Numbers) and column.form == "number":
+                lower, upper = ends_of_answers(declared_column, coding)
+                is_outside = (codes[column.name] < lower) | (codes[column.name] > upper)
+                codes[column.name] = np.where(is_outside, np.nan, codes[column.name])
+                lower, upper = coding.unit * lower, coding.unit * upper
+                outside += numbers_outside(column, np.flatnonzero(is_outside), lower, upper)
+                fractions += numbers_with_fractions(declared_column, column)
+        unknown = []
         if never:
-            unknown = f"values that the model does not know: {listed(never)}"
-            if unseen == "error":
-                raise DataError(f"{unknown}; unseen='missing' takes them as missing")
-            messages.append(f"{unknown}; they count as missing there, and stay as they are")
+            unknown.append(f"values that the model does not know: {listed(never)}")
+        if outside:
+            unknown.append(f"numbers that no row of the table has: {listed(outside)}")
+        if unknown and unseen == "error":
+            raise DataError(f"{'; '.join(unknown)}; unseen='missing' takes them as missing")
+        messages += [
+            f"{which}; they count as missing there, and stay as they are" for which in unknown
+        ]
+        if fractions:
+            messages.append(
+                "numbers that are not whole, as all are in the table:"
+                f" {listed(fractions)}; they are used as they are"
+            )
         for message in messages:
             warn_caller(message)
         return cls(declared, table, new_columns, codes)
@@ -204,6 +223,40 @@ def codes_of(declared: DeclaredColumn, column: Column) -> Array:
         kind = declared.kind if bounds == Bounds() else bounds
         refuse_numbers(column, kind, coding.outside(column.numbers), coding.rule)
     return coding.codes(column)
+
+
+def ends_of_answers(declared: DeclaredColumn, coding: Numbers) -> tuple[float, float]:
+    """The ends of the support that was detected, or of a scale of few whole numbers, as codes."""
+    lower, upper = coding.support
+    if coding.whole is not None and coding.whole != declared.column.whole:  # a scale
+        lower, upper = max(lower, coding.whole[0]), min(upper, coding.whole[1])
+    return lower, upper
+
+
+def numbers_outside(column: Column, rows: IntArray, lower: float, upper: float) -> list[str]:
+    """Describe numbers in rows that lie outside of what the column was taken for, if any."""
+    if not rows.size:
+        return []
+    numbers, name = column.numbers[rows], plain(column.name)
+    ends = min(lower, float(np.min(numbers))), max(upper, float(np.max(numbers)))
+    wider = ("number", *(end if np.isfinite(end) else None for end in ends))
+    others = f" and {counted(rows.size - 1, 'other row')}" * (rows.size > 1)
+    return [
+        f"{exact(numbers[0])} in {wording().row(int(rows[0]))}{others} of column {name!r}, which"
+        f" was taken for {Bounds(lower, upper)} (to complete the table with"
+        f" {wording().types(name, wider)} declares wider bounds)"
+    ]
+
+
+def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str]:
+    """Describe the numbers that are not whole, if any, of a column where all others are."""
+    strange = np.flatnonzero(np.floor(column.numbers) < column.numbers)
+    if not (strange.size and declared.has_whole_values):
+        return []
+    return [
+        f"{exact(column.numbers[strange[0]])} in {wording().row(int(strange[0]))} of column"
+        f" {plain(column.name)!r}"
+    ]
 
 
 def conditioned(fit: Any, data: Mapping[str, Any]) -> Any:

@@ -169,6 +169,10 @@ def warn_of_constants_and_outliers(columns: Sequence[DeclaredColumn]) -> None:
             codes = [code.value for code in column.column.suspects]  # which have a warning already
             numbers = column.column.numbers / column.coding.unit
             numbers[np.isin(column.column.numbers, codes)] = np.nan
+            # A point mass, such as 0 in half of the rows, is no number beside others.
+            numbers[np.isnan(column.coding.numbers(numbers)[:, -1])] = np.nan
+            if np.all(np.isnan(numbers)):
+                continue
             for row in (int(np.nanargmin(numbers)), int(np.nanargmax(numbers))):
                 others = numbers[(numbers != numbers[row]) & ~np.isnan(numbers)]
                 if others.size < FEWEST_BESIDE_OUTLIER:

@@ -552,8 +552,9 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         frame : DataFrame or Table
             With the columns of the table, in any order.
         unseen : "missing" or "error", default "missing"
-            Values that no row of the table has count as missing for the model, or raise an error.
-            They are never replaced.
+            Values that no row of the table has, such as a new category or a number outside of
+            the detected support, count as missing for the model, with a ``UserWarning`` that
+            names them, or raise an error. They are never replaced.
 
         Examples
         --------

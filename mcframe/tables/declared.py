@@ -139,8 +139,9 @@ class Declared(Generic[Frame]):
             With the columns of this table in any order. Absent columns count as missing, with a
             ``UserWarning`` that names them.
         unseen : "missing" or "error", default "missing"
-            Values that no row of this table has, such as a new category, count as missing, with
-            one ``UserWarning`` that names them; or they raise a ``DataError``.
+            Values that no row of this table has, such as a new category or a number outside of
+            the support that was detected, count as missing, with a ``UserWarning`` that names
+            them; or they raise a ``DataError``.
 
         Returns
         -------
@@ -178,8 +179,10 @@ class Declared(Generic[Frame]):
             With the columns of this table in any order. Absent columns count as missing, with a
             ``UserWarning`` that names them; they are filled and appended.
         unseen : "missing" or "error", default "missing"
-            Values that no row of this table has count as missing, with one ``UserWarning`` that
-            names them, and are not replaced; or they raise a ``DataError``.
+            Values that no row of this table has, such as a new category or a number outside of
+            the support that was detected (-5 in a column of positive numbers), count as missing,
+            with a ``UserWarning`` that names them, and are not replaced; or they raise a
+            ``DataError``.
 
         Returns
         -------

@@ -384,8 +384,8 @@ def with_scales(
     atom = atom_of(numbers) if may_have_atom else None
     if atom is not None:
         numbers = numbers[numbers != atom]
-        lower = atom if np.all(numbers > atom) else lower
-        upper = atom if np.all(numbers < atom) else upper
+        lower = atom if np.isinf(lower) and np.all(numbers > atom) else lower
+        upper = atom if np.isinf(upper) and np.all(numbers < atom) else upper
     n_distinct = np.unique(numbers).size
     if numbers.size < 10 or n_distinct < 2:
         return coding, coding
