@@ -39,6 +39,12 @@ def frame_of(seed=0, n=200):
         ("y ~ Q('a b') + x1:open", ["Intercept", "a b", "x1:open"]),
         ("open ~ sqrt(abs(x1)) + day", ["Intercept", "sqrt(abs(x1))", "day"]),
         ("y ~ poly(x1, 2)", ["Intercept", "poly(x1, 2)[1]", "poly(x1, 2)[2]"]),
+        ("y ~ 1", ["Intercept"]),
+        ("y ~ x1 + I(x1^2)", ["Intercept", "x1", "I(x1 ** 2)"]),
+        ("y ~ sqrt(abs(x1))^2", ["Intercept", "I(sqrt(abs(x1)) ** 2)"]),
+        ("y ~ I(exp(x1)^-0.5)", ["Intercept", "I(exp(x1) ** (-0.5))"]),
+        ("y ~ as.factor(town)", ["Intercept", "C(town)[T.b]", "C(town)[T.c]"]),
+        ("y ~ numpy.sin(x1) + log1p(`a b`)", ["Intercept", "numpy.sin(x1)", "log1p(`a b`)"]),
     ],
 )
 def test_formulas_have_the_terms_that_they_name(formula, names):
@@ -107,7 +113,15 @@ def test_a_table_of_any_library_has_the_same_coefficients():
         ("y ~ x3", mc.ModelError, "names 'x3', which is no column; the columns are"),
         ("y ~ I(x3**2)", mc.ModelError, "names 'x3', which is no column"),
         ("y ~ I(2**3)", mc.ModelError, "names no column"),
-        ("y ~ unknown(x1)", mc.ModelError, "cannot be computed"),
+        ("y ~ unknown(x1)", mc.ModelError, "calls 'unknown', which is not known; known are C, "),
+        ("y ~ x1 + offset(x2)", mc.ModelError, "no offset; make the outcome less the offset"),
+        ("y ~ foo.if(x1)", mc.ModelError, "cannot be read: invalid syntax"),
+        ("y ~ x1.pow(2)", mc.ModelError, "has a method or an attribute; call a function"),
+        ("y ~ x1 | town", mc.ModelError, r"parts that are separated by '\|'; give one part"),
+        ("y ~ .", mc.ModelError, "'.' would be all other columns; name those"),
+        ("y ~ 0", mc.ModelError, "has no terms; '1' is the intercept"),
+        ("y ~ x1 + log(y)", mc.ModelError, "the outcome 'y' stands in a term, too"),
+        ("y ~ town**2", mc.ModelError, "of categories, as 'town', take the values, as in C"),
         ("y ~ log(x1)", mc.DataError, "is not finite in every row"),
         ("town ~ x1", mc.ModelError, "more than two categories"),
         ("y ~ x1 + I(2 * x1)", mc.DataError, "are not determined"),
@@ -191,3 +205,26 @@ def test_swapped_arguments_are_one_error():
     frame = pd.DataFrame({"x": [1.0, 2.0, 4.0, 3.0], "y": [2.0, 1.0, np.nan, 4.0]})
     with pytest.raises(mc.ModelError, match="a text such as 'y ~ x1' is needed"):
         mc.pool.formula(mc.complete(frame), "y ~ x")
+
+
+@pytest.mark.parametrize("given", [frame_of(), "frame_of()", None, 3, frame_of().to_numpy()])
+def test_what_is_no_completed_table_has_a_message_that_says_how(given):
+    with pytest.raises(mc.McframeError, match=r"was given.*(mc\.complete\(frame\)|DataFrame)"):
+        mc.pool.formula("y ~ x1", given)
+    with pytest.raises(mc.DataError, match=r"missing values; give tables that completed\.draws"):
+        mc.pool.formula("y ~ x1", [frame_of().assign(x1=np.nan)] * 2)
+
+
+@pytest.mark.parametrize(
+    "term", ["C(town, Treatment('b')):x1", "I(town == 'b'):x1", "open**2:x1", "I(x1^2):town"]
+)
+def test_terms_name_values_of_categories_in_draws_as_in_tables(term):
+    """What a formula may be asked of a list of tables it may be asked of a completion."""
+    frame = frame_of(n=120).drop(columns=["day", "a b"])
+    frame.loc[::3, "y"] = np.nan
+    frame["open"] = frame["open"].astype("boolean").mask(np.arange(120) % 5 == 1)
+    completed = mc.complete(frame)
+    pooled = mc.pool.formula(f"y ~ x1 + {term}", completed, m=2)
+    tables = completed.draws(2, terms=[term])
+    again = mc.pool.formula(f"y ~ x1 + {term}", tables)
+    assert pooled.names == again.names

@@ -86,8 +86,12 @@ class PartedColumns:
                 count = len(coding.places)
                 indicators = places[..., None] == np.arange(1, count)
                 parts.append(indicators.astype(np.float64))
-                columns[column.name] = pd.Categorical.from_codes(
-                    places.ravel().astype(np.intp), range(count)
+                # As ``in_formulas`` has the values, which terms may name.
+                chosen, values = places.ravel().astype(np.intp), list(coding.places)
+                columns[column.name] = (
+                    np.array(values, dtype=np.float64)[chosen]
+                    if column.column.form in ("number", "boolean")
+                    else pd.Categorical.from_codes(chosen, values)
                 )
             else:
                 parts.append((places * coding.unit)[..., None])

@@ -16,10 +16,20 @@ from mcframe.tables.columns import Column
 from mcframe.tables.gaps import meant_column
 
 # What formulas may call beside the functions of formulaic.
-FUNCTIONS = {"sqrt": np.sqrt, "abs": np.abs}
-# A call with what is in its parentheses, or a power of one column outside of all calls.
-CALL = r"\w\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-POWER = re.compile(rf"({CALL})|([^\W\d]\w*|`[^`]*`)\s*(?:\*\*|\^)\s*(\d+)")
+FUNCTIONS = {
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "numpy": np,
+}
+# Modules and contrasts whose members formulas may call.
+MODULES = ("np", "numpy", "contr")
+# Names of columns in backticks and texts in quotes, which stay as they are.
+QUOTED = re.compile(r"""(`[^`]*`|'[^']*'|"[^"]*")""")
+# A power of one column, or of one call with what is in its parentheses; and such a call without.
+CALL = r"[^\W\d][\w.]*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+POWER = re.compile(rf"({CALL}|[^\W\d]\w*|`[^`]*`)\s*\*\*\s*(-?\d+(?:\.\d+)?)|{CALL}")
 
 
 @attrs.frozen
@@ -67,20 +77,43 @@ def columns_of(expression: str) -> list[str]:
     except SyntaxError as error:
         raise ModelError(f"term {expression!r} cannot be read: {error.msg}") from None
     nodes = list(ast.walk(tree))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    modules = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    names = [
-        node.id
-        for node in nodes
-        if isinstance(node, ast.Name) and id(node) not in called | modules
-    ]
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    modules = [node.value for node in nodes if isinstance(node, ast.Attribute)]
+    for node in modules:
+        if not isinstance(node, ast.Name) or node.id not in MODULES:
+            raise ModelError(
+                f"term {expression!r} of the formula has a method or an attribute; call a"
+                " function, as in np.sqrt(x), or make the term a column"
+            )
+    check_functions(expression, [node.id for node in called if isinstance(node, ast.Name)])
+    others = {id(node) for node in [*called, *modules]}
+    names = [node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in others]
     return [*names, *re.findall("`([^`]*)`", expression)]
+
+
+def check_functions(expression: str, names: Sequence[str]) -> None:
+    """A ``ModelError`` where a formula calls a function that is not known."""
+    from formulaic.transforms import TRANSFORMS
+
+    functions = sorted({*TRANSFORMS, *FUNCTIONS} - {*MODULES})
+    for name in names:
+        if name == "offset":
+            raise ModelError(
+                f"term {expression!r}: formulas have no offset; make the outcome less the offset a"
+                " column before the table is completed"
+            )
+        if name not in functions:
+            raise ModelError(
+                f"term {expression!r} calls {name!r}, which is not known; known are"
+                f" {', '.join(functions)}, and functions of numpy, as in np.sin(x)"
+            )
 
 
 def parsed(text: str) -> Any:
     """Return a formula of formulaic: its two sides, or a list of terms.
 
-    ``x**2`` of one column is its square, ``I(x**2)``, where the language of formulas reads x.
+    ``x**2`` of one column or one function is its square, ``I(x**2)``, where the language of
+    formulas reads x; ``^`` is ``**``, also within ``I(...)``, and ``factor`` is ``C``, as in R.
     ``Q("a b")`` is a column, as `a b` in backticks is.
     """
     try:
@@ -90,20 +123,32 @@ def parsed(text: str) -> Any:
             f'formulas need {error.name}; get it with pip install "mcframe[formula]"',
             name=error.name,
         ) from error
-    quoted = re.sub(r"""\bQ\((['"])(.*?)\1\)""", r"`\2`", text)
-    powers = POWER.sub(lambda m: m[0] if m[1] else f"I({m[2]}**{m[3]})", quoted)
+    backticked = re.sub(r"""\bQ\((['"])(.*?)\1\)""", r"`\2`", text)
+    parts = QUOTED.split(backticked)
+    parts[::2] = [
+        re.sub(r"\b(as\.)?factor\(", "C(", part.replace("^", "**")) for part in parts[::2]
+    ]
+    powers = POWER.sub(lambda m: f"I({m[1]}**{m[2]})" if m[1] else m[0], "".join(parts))
+    dots = [part for part in parts[::2] if re.search(r"(?<![\w.)])\.(?!\w)", part)]
+    if dots:
+        raise ModelError(
+            f"formula {text!r}: '.' would be all other columns; name those that you mean, as in"
+            " 'y ~ x1 + x2'"
+        )
     try:
         return formulaic.Formula(powers)
-    except formulaic.errors.FormulaicError as error:
-        why = str(error).splitlines()[0]
+    except (formulaic.errors.FormulaicError, SyntaxError, ValueError, TypeError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
         raise ModelError(
-            f"formula {text!r} cannot be read: {why} Write terms as in"
+            f"formula {text!r} cannot be read: {why}. Write terms as in"
             " 'x1 + I(x1**2) + x1:x2', and Q('a b') for a column of that name"
         ) from None
 
 
 def terms_of(terms: Any) -> tuple[FormulaTerm, ...]:
     """Return the terms of a side of a formula but the intercept, each once."""
+    if isinstance(terms, tuple):
+        raise ModelError("the formula has parts that are separated by '|'; give one part")
     read = [FormulaTerm.of(term) for term in terms if str(term) not in ("0", "1")]
     for term in read:
         if not term.columns:
@@ -140,10 +185,16 @@ class Formula:
         left = terms_of(sides.lhs)
         if len(left) != 1 or not left[0].is_column or is_category(str(left[0])):
             raise ModelError(
-                f"formula {formula!r}: the outcome {outcome.strip()} has to be a column"
+                f"formula {formula!r}: the outcome {outcome.strip()} has to be a column; make it"
+                " one before the table is completed, as by frame.assign(...)"
             )
+        terms, name = terms_of(sides.rhs), left[0].columns[0]
         intercept = any(str(term) == "1" for term in sides.rhs)
-        return cls(left[0].columns[0], terms_of(sides.rhs), intercept)
+        if not terms and not intercept:
+            raise ModelError(f"formula {formula!r} has no terms; '1' is the intercept")
+        if any(name in term.columns for term in terms):
+            raise ModelError(f"formula {formula!r}: the outcome {name!r} stands in a term, too")
+        return cls(name, terms, intercept)
 
     @classmethod
     def of_terms(cls, terms: "str | Sequence[str]") -> "Formula":
@@ -202,9 +253,16 @@ def design_of(
         with np.errstate(all="ignore"):
             matrix = spec.get_model_matrix(frame, context=FUNCTIONS, na_action="ignore")
     except formulaic.errors.FormulaicError as error:
+        categories = [
+            repr(name) for name in columns if isinstance(frame[name].dtype, pd.CategoricalDtype)
+        ]
+        hint = (
+            f"; of categories, as {', '.join(categories)}, take the values, as in C(name) or"
+            " I(name == 'value')"
+        )
         raise ModelError(
             f"the terms {', '.join(map(str, terms))} cannot be computed:"
-            f" {str(error).splitlines()[0]}"
+            f" {str(error).splitlines()[0]}{hint * bool(categories)}"
         ) from None
     names, numbers = list(map(str, matrix.columns)), np.asarray(matrix, dtype=np.float64)
     finite = np.all(np.isfinite(numbers), axis=0)
@@ -225,7 +283,10 @@ def in_formulas(column: Column) -> Any:
 
     name = str(plain(column.name))
     if column.missing.any():
-        raise DataError(f"column {name!r} has missing values; fill them, or leave the column out")
+        raise DataError(
+            f"column {name!r} has missing values; give tables that completed.draws(m) of"
+            " mc.complete(frame) has filled, and leave out columns that are set aside there"
+        )
     if column.form in ("number", "boolean"):
         return column.numbers
     if column.form == "date":

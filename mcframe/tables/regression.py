@@ -10,7 +10,15 @@ from scipy.special import expit
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
-from mcframe.contracts.validators import Options, RandomState, listed, plain, suggests_options
+from mcframe.contracts.validators import (
+    Options,
+    RandomState,
+    a_type,
+    listed,
+    plain,
+    suggests_options,
+)
+from mcframe.model.labels import is_frame
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.completion import Completion, DrawsOfTable
 from mcframe.tables.formula_terms import Formula, design_of, in_formulas
@@ -40,8 +48,12 @@ def pool_formula(
         Such as ``"y ~ x1 + I(x1**2) + x1:x2"``, in the language of formulaic, which is that of R:
         ``a:b`` is a product and ``a*b`` short for ``a + b + a:b``; ``I(...)`` has arithmetic;
         functions such as ``log``, ``exp``, ``sqrt``, ``abs``, ``poly`` and ``bs`` are known;
-        ``Q("a b")`` is the column of that name; ``- 1`` takes the intercept away. Categories are
-        indicators of all values but the first. Unlike in R, ``x**2`` is ``I(x**2)``.
+        ``np.name`` those of numpy; ``Q("a b")`` or a name in backticks is the column of that name;
+        ``1`` is the intercept, which ``- 1`` takes away. Categories, also as ``C(town)``, are
+        indicators of all values but the first. ``^`` is ``**``, also within ``I(...)``. Unlike in
+        R, ``x**2`` and ``x^2`` are the square ``I(x**2)``, of functions, too; ``(a + b)**2`` is
+        ``a + b + a:b``. There are no ``.`` for all columns, offsets, random effects or functions
+        of the outcome: make that a column before the table is completed.
     completed : Completion, or a sequence of completed tables
         Of a ``Completion`` m tables are drawn, with the terms of the formula. Tables that were
         drawn without a term have a warning.
@@ -88,6 +100,12 @@ def pool_formula(
         if any(column.coding is not None and column.coding.places for column in columns):
             warn_of_terms(read, "the outcome is no number, and draws keep terms for numbers alone")
     else:
+        if is_frame(completed) or not isinstance(completed, Iterable):
+            raise ModelError(
+                f"{a_type(completed)} was given to {formula!r}; give what mc.complete(frame)"
+                " answers, of which tables are drawn, or a list of completed tables, as"
+                " completed.draws(20)"
+            )
         tables = completed if isinstance(completed, DrawsOfTable) else list(completed)
         kept = tables.formula if isinstance(tables, DrawsOfTable) else None
         terms = () if kept is None else kept.further_terms
@@ -140,11 +158,10 @@ def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
     """Return names, coefficients, squared standard errors, and the number of rows."""
     columns = {column.name: column for column in read_columns(read_frame(table))}
     formula.check(list(columns))
-    wanted = {name for term in formula.terms for name in term.columns}
+    wanted = {formula.outcome, *(name for term in formula.terms for name in term.columns)}
     data = {name: in_formulas(columns[name]) for name in wanted}
     names, design, _ = design_of(formula.terms, data, intercept=formula.intercept)
-    of_outcome = columns[formula.outcome]
-    outcome = in_formulas(of_outcome)
+    of_outcome, outcome = columns[formula.outcome], data[formula.outcome]
     is_label = of_outcome.form not in ("number", "date")
     if is_label and of_outcome.form != "boolean":
         if len(outcome.categories) > 2:
