@@ -52,6 +52,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fit import fit
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.conformal import ConformalPredictions
+from mcframe.posterior.conformal_rows import JointPredictions
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
@@ -108,6 +109,7 @@ __all__ = [
     "Factors",
     "Fit",
     "History",
+    "JointPredictions",
     "LawViolation",
     "McframeError",
     "Model",
@@ -156,7 +158,7 @@ __version__ = "0.2.0"
 # Misspelt options are answered by "did you mean"; of answers those of their methods, too.
 _suggest_options(*(globals().get(name) for name in __all__))
 _ANSWERS = ["Fit", "Posterior", "ConformalPredictions", "Factors", "Completion", "Declared"]
-_ANSWERS += ["CrossValidation", "Path", "Pooled"]
+_ANSWERS += ["CrossValidation", "JointPredictions", "Path", "Pooled"]
 _suggest_options(*(globals().get(name) for name in _ANSWERS), methods=True)
 
 # The package of pictures is loaded where an answer is first asked for one.

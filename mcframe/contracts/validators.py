@@ -381,6 +381,7 @@ class Options:
     n_tables = Option("n_tables", partial(whole, least=2))
     n_partitions = Option("n_partitions", partial(whole, least=1))
     folds = Option("folds", partial(whole, least=1))
+    row_folds = Option("folds", partial(whole, least=2))
     cv = Option("cv", partial(whole, least=2))
     n_weights = Option("n_weights", partial(whole, least=2))
 
@@ -389,6 +390,7 @@ class Options:
     method = Option("method", partial(one_of, words=("posterior", "optimum")))
     posterior_method = Option("method", partial(one_of, words=("auto", "variational", "sampler")))
     cells = Option("cells", partial(one_of, words=("missing", "all")))
+    row_groups = Option("groups", partial(one_of, words=("mask", "size")))
 
 
 def above_zero(value: object, what: str, remedy: str = "") -> float:

@@ -226,6 +226,25 @@ class Table:
             original=None if self.original is None else self.original.select(kept),
         )
 
+    def rows_at(self, rows: IntArray) -> "Table":
+        """Some of its rows in the units of the data, in any order and any number of times.
+
+        Without the labels of rows.
+        """
+        table = self.in_data_units()
+        starts, stops = np.searchsorted(table.rows, [rows, rows + 1])
+        counts = stops - starts
+        firsts = np.cumsum(counts) - counts
+        entries = np.arange(np.sum(counts)) + np.repeat(starts - firsts, counts)
+        offset: Any = table.offset
+        return attrs.evolve(
+            table.select(entries),
+            shape=(rows.size, table.shape[1]),
+            rows=np.repeat(np.arange(rows.size), counts),
+            index=None,
+            offset=None if offset is None else offset.rows_at(rows),
+        )
+
     def with_columns(self, places: IntArray, names: Any) -> "Table":
         """The table with its columns at other places, and empty columns at those that are left.
 

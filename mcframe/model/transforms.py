@@ -182,6 +182,14 @@ class CellNumbers:
             return CellNumbers(shape, self.numbers)
         return CellNumbers(shape, np.repeat(self.numbers, width, axis=1))
 
+    def rows_at(self, rows: IntArray) -> "CellNumbers":
+        """Return those of some of the rows, in any order and any number of times."""
+        shape = (rows.size, self.shape[1])
+        if self.cells is None and self.numbers.shape[0] == 1:
+            return CellNumbers(shape, self.numbers)
+        whole = self.numbers if self.cells is None else self.dense()
+        return CellNumbers(shape, whole[rows])
+
     def with_columns(self, places: IntArray, n_columns: int) -> "CellNumbers":
         """Return those of a wider table that has these columns at some places, 0 elsewhere."""
         shape = (self.shape[0], n_columns)

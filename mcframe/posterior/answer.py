@@ -32,6 +32,7 @@ from mcframe.posterior.conformal import (
     Missingness,
     conformal_predictions,
 )
+from mcframe.posterior.conformal_rows import JointPredictions, joint_predictions
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.estimation import PosteriorOptions, Sweep, estimate
 from mcframe.posterior.observed import Observed
@@ -561,6 +562,97 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         return conformal_predictions(
             *(self, posterior_of, confidence_level, missingness, by, share, folds),
             random_state,
+            progress,
+        )
+
+    def conformalize_jointly(
+        self,
+        confidence_level: float = 0.9,
+        missingness: Missingness = "uniform",
+        *,
+        groups: str = "mask",
+        folds: int | str = "auto",
+        random_state: RandomState = 0,
+        progress: bool | None = None,
+    ) -> JointPredictions:
+        """Intervals and sets that hold for all missing entries of a row at once.
+
+        ``conformalize`` covers a share of all entries. Here all missing entries of a row, of all
+        blocks, lie in their intervals and sets with the probability ``confidence_level``, whichever
+        entries of the row are missing: rows with many gaps are covered as often as those with few.
+
+        Rows are held out in folds, and the posterior of the others is conditioned on what is
+        observed of them. For a row whose entries G are missing, the entries G are hidden in each
+        other row that has all of them, beside its own gaps, before they are predicted (missing
+        data augmentation; Zaffran, Dieuleveut, Josse and Romano, Conformal prediction with missing
+        values, ICML 2023). The score of such a row is the largest |y - mean| / sd of its hidden
+        entries. A label, level or class counts as the quantile of |N(0, 1)| at the level from
+        which on the smallest set of the posterior contains it. The intervals of the row are mean
+        plus and minus sd times a quantile of the scores, its sets the values up to that quantile.
+
+        **What holds.** Assumed are rows that are exchangeable, and gaps that depend on no value,
+        or only through the probabilities ``missingness``, with which entries are missing
+        independently of each other; scores are then weighted by the products of the odds of being
+        missing. With two folds a row is compared with rows of its fold, by the posterior of the
+        other one. If those have no further gaps, all missing entries of the row are covered with
+        at least the probability ``confidence_level``, given its mask, for every distribution and
+        every model. Rows with further gaps are predicted from less than the row itself; the level
+        holds if standardised errors do not become smaller by that, and it is about the level
+        where deviations of the posterior are about right. With more than two folds the posterior
+        that compares two rows is without the folds of both, and all rows count; what is proved is
+        then twice the level less 1 (as of the jackknife+: Barber, Candes, Ramdas and Tibshirani,
+        2021), and in practice it is about the level.
+
+        Parameters
+        ----------
+        confidence_level : float, default 0.9
+            Of n rows that can stand for a row, ``n / (n + 1)`` at most: intervals are infinite and
+            sets have every value where fewer than 9 rows have the same entries observed, at the
+            level .9. A warning then says of how many rows.
+        missingness : "uniform" or array, default "uniform"
+            The probabilities of being missing, (rows x columns) or any shape that NumPy broadcasts
+            to it; a dict from block name to these for several blocks.
+        groups : "mask" or "size", default "mask"
+            The entries that are hidden in other rows: those of the same columns, or as many
+            entries drawn at random from the observed ones of each row (Liang, Zhou and Sesia,
+            Structured conformal inference for matrix completion, 2024). With "size" many more rows
+            can stand for a row. The level then holds given the number of gaps of a row, on average
+            over the masks with this number, which are taken to be equally likely or as
+            ``missingness`` says.
+        folds : int or "auto", default "auto"
+            The number of parts of the rows, at least 2. "auto" is two, which take two posteriors,
+            or five, which take 15, if some rows have finite intervals by these alone.
+        random_state : int, generator of numpy or None, default 0
+            The seed of folds and of drawn groups.
+        progress : bool, optional
+            As in ``mc.posterior``.
+
+        Returns
+        -------
+        JointPredictions
+            With ``interval`` for numbers and counts, and ``set`` for labels, levels and classes.
+
+        Raises
+        ------
+        ModelError, DataError
+            If an argument is none of these, or there is one row alone.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.standard_normal((200, 1)) + rng.standard_normal((200, 4))
+        >>> x = truth.copy()
+        >>> x[:60, :2] = np.nan
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=None))], [mc.GaussianRows()])
+        >>> intervals = mc.posterior(model, {"x": x}).conformalize_jointly(0.8)
+        >>> lower, upper = intervals.interval("x")
+        >>> covered = np.all((lower <= truth) & (truth <= upper), axis=1)
+        >>> bool(np.mean(covered[:60]) > 0.6)
+        True
+        """
+        return joint_predictions(
+            *(self, posterior_of, confidence_level, missingness, groups, folds, random_state),
             progress,
         )
 

@@ -329,16 +329,7 @@ def conformal_predictions(
     level, share = Options.confidence_level(confidence_level), Options.share(share)
     seed, problem = Options.random_state(random_state), posterior.problem
     n_folds = None if is_word(folds, "auto") else Options.folds(folds)
-    if problem.rows_elsewhere:
-        raise ModelError(
-            "conformalize: this posterior is of rows in partitions, and entries are held out of"
-            " tables in this process; give arrays, for example of a sample of the rows"
-        )
-    if posterior.tables is not problem.tables:
-        raise ModelError(
-            "this posterior is one of new rows, of which no entries can be held out; ask the"
-            " posterior that it was conditioned from"
-        )
+    check_entries_of(posterior)
     posteriors, odds, scores = [], [], []
     with (
         stage("conformalize", Options.progress(progress)) as display,
@@ -403,11 +394,31 @@ def conformal_predictions(
     return ConformalPredictions(tuple(posteriors), level, blocks, problem.tables)
 
 
+def check_entries_of(posterior: "Posterior") -> None:
+    """Raise a ``ModelError`` if entries of a posterior cannot be held out."""
+    problem = posterior.problem
+    if problem.rows_elsewhere:
+        raise ModelError(
+            "conformalize: this posterior is of rows in partitions, and entries are held out of"
+            " tables in this process; give arrays, for example of a sample of the rows"
+        )
+    if posterior.tables is not problem.tables:
+        raise ModelError(
+            "this posterior is one of new rows, of which no entries can be held out; ask the"
+            " posterior that it was conditioned from"
+        )
+
+
+def least_scores(level: float) -> float:
+    """The number of equally weighted scores from which on intervals of a level are finite."""
+    return level / (1.0 - level) * (1.0 - SUM_ROUNDING)
+
+
 def too_few(
     tables: Mapping[str, Table], groups: Mapping[str, IntArray], share: float, level: float
 ) -> bool:
     """True if a share of the entries of some group is too few for finite intervals."""
-    least = level / (1.0 - level) * (1.0 - SUM_ROUNDING)
+    least = least_scores(level)
     sizes = [np.bincount(groups[name][table.columns]) for name, table in tables.items()]
     return any(np.any(np.rint(share * size[size > 0]) < least) for size in sizes)
 
@@ -455,15 +466,20 @@ def scores_of(
     scores = {}
     if likelihood.width == 1 and likelihood.kind is not ValueKind.LABEL:  # numbers, counts, levels
         mean, sd = moments(posterior, name, held.rows, held.columns)
-        distances_from_mean = np.abs(held.values - mean)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            distances = np.where(distances_from_mean > 0.0, distances_from_mean / sd, 0.0)
-        scores["interval"] = by_groups(np.where(np.isnan(distances), np.inf, distances))
+        scores["interval"] = by_groups(distances(held.values, mean, sd))
     if likelihood.values is not None and has_probabilities(likelihood):
         value = np.searchsorted(likelihood.values, held.values)
         probabilities = posterior.probabilities(name, held.rows, held.columns)
         scores["set"] = by_groups(1.0 - probabilities[np.arange(value.size), value])
     return scores
+
+
+def distances(values: Array, means: Array, sds: Array) -> Array:
+    """|value - mean| / sd; infinite where that is not defined."""
+    differences = np.abs(values - means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        standardised = np.where(differences > 0.0, differences / sds, 0.0)
+    return np.where(np.isnan(standardised), np.inf, standardised)
 
 
 def moments(
