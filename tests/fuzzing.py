@@ -28,6 +28,7 @@ from mcframe.estimators import (
     MatrixCompletionRegressor,
 )
 from mcframe.partitions.partitioned_data import RowsInMemory
+from mcframe.posterior.conformal_rows import answer_of
 from mcframe.tables.coding import Numbers
 from mcframe.tables.declared_column import codes_of_intervals
 
@@ -498,6 +499,39 @@ def conformal(draw):
     return described(model, data, "", options), call
 
 
+def joint(draw):
+    model, data = draw(posterior_models())
+    sensible = {
+        "confidence_level": st.sampled_from([0.5, 0.9, 1e-9, 1 - 1e-9]),
+        "missingness": st.sampled_from(["uniform", 0.3]),
+        "groups": st.sampled_from(["mask", "size"]),
+        "folds": st.sampled_from(["auto", 2, 3]),
+        "random_state": FIT["random_state"],
+    }
+    options = options_of(draw, sensible)
+
+    def call():
+        posterior = mc.posterior(model, data, max_iter=5, max_seconds=1.0)
+        found = posterior.conformalize_jointly(**options)
+        for block in model.blocks:
+            table = posterior.problem.tables[block.name].observed_entries().in_data_units()
+            at = table.rows, table.columns
+            likelihood = block.likelihood
+            if answer_of(likelihood) == "set":
+                chosen = found.set(block.name)
+                assert chosen.any(axis=-1).all(), f"an empty set in {block.name}"
+                assert np.all(chosen[at].sum(axis=-1) == 1), f"sets of observed {block.name}"
+                continue
+            for end in found.interval(block.name):
+                answer = np.asarray(end, dtype=float)
+                assert not np.isnan(answer).any(), f"NaN in the intervals of {block.name}"
+                observed = block.limited(table.values)
+                assert np.array_equal(answer[at], observed), f"observed entries of {block.name}"
+        return "intervals" if repr(found) else ""
+
+    return described(model, data, "", options), call
+
+
 def compares(draw):
     model, data = draw(posterior_models())
     given, _, said = in_forms(draw, data)
@@ -952,6 +986,7 @@ VERBS = {
     "cross_validate": cross_validates,
     "posterior": posteriors,
     "conformalize": conformal,
+    "conformalize_jointly": joint,
     "compare": compares,
     "complete": completes,
     "declare": declares,

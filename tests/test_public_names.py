@@ -109,6 +109,9 @@ def random_calls():
         "complete": lambda seed: mc.complete(frame, random_state=seed),
         "Completion.draws": lambda seed: completed.draws(1, random_state=seed),
         "Posterior.conformalize": lambda seed: posterior.conformalize(random_state=seed),
+        "Posterior.conformalize_jointly": lambda seed: posterior.conformalize_jointly(
+            random_state=seed
+        ),
         "verify_posterior": lambda seed: mc.verify_posterior(
             model, data, factors=1, n_draws=64, random_state=seed
         ),

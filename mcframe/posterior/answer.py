@@ -578,8 +578,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         """Intervals and sets that hold for all missing entries of a row at once.
 
         ``conformalize`` covers a share of all entries. Here all missing entries of a row, of all
-        blocks, lie in their intervals and sets with the probability ``confidence_level``, whichever
-        entries of the row are missing: rows with many gaps are covered as often as those with few.
+        blocks, lie in their intervals and sets with the probability ``confidence_level``,
+        whichever they are: rows with many gaps are covered as often as those with few.
 
         Rows are held out in folds, and the posterior of the others is conditioned on what is
         observed of them. For a row whose entries G are missing, the entries G are hidden in each

@@ -50,7 +50,7 @@ MASK, SIZE = "mask", "size"
 
 
 def answer_of(likelihood: Likelihood) -> str:
-    """What entries of a likelihood have: "set" if they have few values, else "interval"."""
+    """The answer for entries of a likelihood: "set" of those of few values, else "interval"."""
     is_choice = likelihood.values is not None and has_probabilities(likelihood)
     return "set" if is_choice else "interval"
 
@@ -206,7 +206,7 @@ class HiddenGroups:
 
 @attrs.frozen(eq=False)
 class MissingCells:
-    """What the posteriors of the folds say of the missing entries of a block.
+    """The predictions of the missing entries of a block by the posteriors of the folds.
 
     Attributes
     ----------
@@ -490,7 +490,9 @@ class RowScorer:
         """Scores of hidden groups, and predictions of missing entries, by all posteriors."""
         n_folds = int(self.part.max()) + 1
         is_split = n_folds <= 2
-        pairs = [(a, b) for a in range(n_folds) for b in range(a, n_folds) if a == b or not is_split]
+        pairs = [
+            (a, b) for a in range(n_folds) for b in range(a, n_folds) if a == b or not is_split
+        ]
         n_answers = 1 if is_split else n_folds
         cells = {
             name: self.missing_cells(name, columns, n_answers)
@@ -603,7 +605,10 @@ class RowScorer:
 
     def largest_scores(self, remaining: "Posterior", rows: IntArray, hidden: Mask) -> Array:
         """The largest score of the hidden entries of each row."""
-        conditioned, largest = remaining.condition(self.rows.data(rows, hidden)), np.zeros(rows.size)
+        conditioned, largest = (
+            remaining.condition(self.rows.data(rows, hidden)),
+            np.zeros(rows.size),
+        )
         for name, columns in self.rows.columns.items():
             at = np.nonzero(hidden[:, columns])
             if not at[0].size:
