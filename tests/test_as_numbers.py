@@ -7,19 +7,12 @@ import scipy
 from scipy.special import logsumexp
 
 import mcframe as mc
-from mcframe.tables.coding import (
-    LARGEST_SLOPE,
-    PRIOR_DEVIATION,
-    CountedNumbers,
-    Indicator,
-    Indicators,
-    Numbers,
-    RawPredictions,
-    Steps,
-    calibrated,
-    most_likely,
-)
+from mcframe.tables.calibrating import calibrated
+from mcframe.tables.coding import CountedNumbers, Numbers
 from mcframe.tables.declared_column import as_numbers
+from mcframe.tables.indicator_codings import Indicator, Indicators, Steps
+from mcframe.tables.platt_scaling import LARGEST_SLOPE, PRIOR_DEVIATION, most_likely
+from mcframe.tables.raw_predictions import RawPredictions
 
 from .test_declare import mixed
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.posterior.joint import NOISE_SHARE
-from mcframe.tables.coding import NO_PLACES, Numbers, SemiContinuous
+from mcframe.tables.coding import NO_PLACES, Numbers
 from mcframe.tables.completion import DrawnRows
 from mcframe.tables.marginals import (
     ScaleChoice,
@@ -18,6 +18,7 @@ from mcframe.tables.marginals import (
     standardized_scale,
     with_scales,
 )
+from mcframe.tables.semicontinuous import SemiContinuous
 
 from .strategies import SHAPES
 

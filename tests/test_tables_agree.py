@@ -7,8 +7,10 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import mcframe as mc
-from mcframe.tables.coding import DAY_MICROSECONDS, Choice, Dates, Steps
+from mcframe.tables.coding import Choice
 from mcframe.tables.columns import read_column_like
+from mcframe.tables.date_coding import DAY_MICROSECONDS, Dates
+from mcframe.tables.indicator_codings import Steps
 
 from .strategies import SHAPES, constant_tables, related_tables, tables_of_chance
 

@@ -27,7 +27,10 @@ from pages import DOCUMENT, write_part
 from runs import Runs
 
 import mcframe as mc
-from mcframe.tables import coding, missingness, pipeline, rows_choice, rows_folds
+from mcframe.tables import missingness, pipeline, rows_choice, rows_folds
+from mcframe.tables.discriminant import Discriminant
+from mcframe.tables.indicator_codings import Indicators
+from mcframe.tables.platt_scaling import PRIOR_SLOPE
 
 LEVEL = 0.9
 NOTHING = "all of these"
@@ -55,8 +58,8 @@ SWITCHES = {
     ],
     "noise of features": [(rows_folds.RowsFold, "targets_inform_targets", False)],
     "discriminant": [
-        (coding.Discriminant, "of", lambda *_: None),
-        (coding.Indicators, "usual_slope", coding.PRIOR_SLOPE),
+        (Discriminant, "of", lambda *_: None),
+        (Indicators, "usual_slope", PRIOR_SLOPE),
     ],
 }
 VARIANTS = (WHOLE, *SWITCHES, NOTHING)
@@ -74,7 +77,7 @@ def idle(case, completed):
         ),
         "weights by missingness": any(score.weighted for score in completed.scores if score),
         "noise of features": False,
-        "discriminant": any(isinstance(of_column, coding.Indicators) for of_column in codings),
+        "discriminant": any(isinstance(of_column, Indicators) for of_column in codings),
     }
     return [name for name, does in acts.items() if not does]
 

@@ -38,7 +38,8 @@ from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
-from mcframe.tables.coding import Coding, calibrated, joined
+from mcframe.tables.calibrating import calibrated
+from mcframe.tables.coding import Coding
 from mcframe.tables.column_types import warn_of_list
 from mcframe.tables.columns import read_column, read_frame
 from mcframe.tables.declaring import starting_weight
@@ -51,6 +52,7 @@ from mcframe.tables.gaps import (
 )
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import takes_factors
+from mcframe.tables.raw_predictions import joined
 from mcframe.tables.rows_choice import RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 

@@ -19,13 +19,9 @@ from mcframe.estimators.feature_blocks import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
 from mcframe.tables.coded_rows import conditioned
-from mcframe.tables.coding import (
-    PROBABILITY_LIMITS,
-    Choice,
-    Indicator,
-    Indicators,
-    RawPredictions,
-)
+from mcframe.tables.coding import PROBABILITY_LIMITS, Choice
+from mcframe.tables.indicator_codings import Indicator, Indicators
+from mcframe.tables.raw_predictions import RawPredictions
 
 # The name of the block of targets.
 TARGETS_BLOCK = "targets"

@@ -30,7 +30,6 @@ from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import weight_max
 from mcframe.tables.calibrating import ColumnScores, calibrated_and_scored
-from mcframe.tables.coding import RawPredictions
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import declared_of
@@ -40,6 +39,7 @@ from mcframe.tables.declared_column import (
     in_content_order,
 )
 from mcframe.tables.missingness import FOLDS, Missingness
+from mcframe.tables.raw_predictions import RawPredictions
 
 # The number of weights that are tried, and of clearly worse ones in a row that end the search.
 WEIGHTS_TRIED, WEIGHTS_PATIENCE = 10, 1

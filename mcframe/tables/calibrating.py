@@ -1,17 +1,25 @@
 """Codings fitted to held-out entries, and the errors of each column at these."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.stored_classes import stored
-from mcframe.tables.coding import Coding, Indicator, RawPredictions, calibrated, joined
+from mcframe.runtime.machine import limits_blas
+from mcframe.tables.coding import Coding
 from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.discriminant import Discriminant
+from mcframe.tables.indicator_codings import Indicator, Indicators
 from mcframe.tables.missingness import Missingness
+from mcframe.tables.platt_scaling import most_likely
+from mcframe.tables.raw_predictions import RawPredictions, joined
 from mcframe.tables.rows_folds import HeldOutMoments
+from mcframe.tables.semicontinuous import SemiContinuous
+
+CodingT = TypeVar("CodingT", bound=Coding)
 
 
 @stored(renamed_fields={"auc_of_holes": "missingness_auc"})
@@ -44,6 +52,40 @@ class ColumnScores:
     missingness_auc: float | None = None
     weighted: bool = False
     missingness_p: float | None = None
+
+
+@limits_blas  # threads wait for one another at numbers as few as these
+def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
+    """Return the coding with probabilities that fit held-out codes.
+
+    Labels and levels get the coefficient and the offsets with the largest likelihood, classes
+    their discriminant. A coding of numbers stays as it is.
+
+    Parameters
+    ----------
+    codes : array (n,)
+        Held-out values.
+    raw : RawPredictions (n x width of the coding)
+        What was predicted of them.
+    """
+    if isinstance(coding, SemiContinuous):
+        part = RawPredictions(*(numbers[:, :1] for numbers in raw.parts))
+        return attrs.evolve(coding, part=calibrated(coding.part, coding.parts(codes), part))
+    if not codes.size or not isinstance(coding, Indicator):
+        return coding
+    places = codes.astype(np.intp)
+    shares = tuple(coding.constant_answer(codes)[0].tolist())
+    fitted = attrs.evolve(coding, shares=shares, smoothing=1.0 / (codes.size + 2.0))
+    fitted = fitted.with_reference(raw.variances)
+    if isinstance(fitted, Indicators):
+        explained = fitted.explained_share(raw.variances)
+        discriminant = Discriminant.of(raw.means, explained, codes, fitted.width)
+        fitted = attrs.evolve(fitted, discriminant=discriminant)
+    scores, offset_factors = fitted.scores(raw.means, raw.variances)
+    slope, offsets = most_likely(
+        scores, places, offset_factors, fitted.log_shares, fitted.usual_slope
+    )
+    return attrs.evolve(fitted, slope=slope, offsets=offsets)
 
 
 def observed(codes: Array) -> Array:

@@ -15,7 +15,7 @@ from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
-from mcframe.tables.coding import Choice, Dates, Numbers
+from mcframe.tables.coding import Choice, Numbers
 from mcframe.tables.columns import (
     Bounds,
     Column,
@@ -25,6 +25,7 @@ from mcframe.tables.columns import (
     read_frame,
     with_categories,
 )
+from mcframe.tables.date_coding import Dates
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     conversion_of_dates,

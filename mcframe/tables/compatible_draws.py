@@ -19,9 +19,10 @@ import scipy
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import plain
-from mcframe.tables.coding import Choice, Counts, SemiContinuous
+from mcframe.tables.coding import Choice, Counts
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.formula_terms import Formula, design_of
+from mcframe.tables.semicontinuous import SemiContinuous
 
 
 @attrs.frozen(eq=False)

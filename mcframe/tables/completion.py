@@ -27,7 +27,7 @@ from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.coded_rows import CodedRows, conditioned
-from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers, SemiContinuous
+from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
 from mcframe.tables.compatible_draws import PartedColumns, compatible_codes
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
@@ -42,6 +42,7 @@ from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import standard_units
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.rows_folds import FOLD_TOLERANCE
+from mcframe.tables.semicontinuous import SemiContinuous
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import CompletionPictures

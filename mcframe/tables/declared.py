@@ -18,8 +18,9 @@ from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables.coded_rows import CodedRows, conditioned
-from mcframe.tables.coding import BaseCoding, Choice, Dates, Numbers
+from mcframe.tables.coding import BaseCoding, Choice, Numbers
 from mcframe.tables.columns import read_frame
+from mcframe.tables.date_coding import Dates
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     answers,

@@ -23,22 +23,14 @@ from mcframe.model.held_out import places_by_content
 from mcframe.model.long_lists import mark_as_table
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.coding import (
-    DAY_MICROSECONDS,
-    LATEST_DATE,
     NUMBERS_BLOCK,
     Choice,
     Coding,
     Constant,
     CountedNumbers,
     Counts,
-    Dates,
-    Indicator,
-    Indicators,
     Levels,
     Numbers,
-    RawPredictions,
-    SemiContinuous,
-    Steps,
 )
 from mcframe.tables.columns import (
     Bounds,
@@ -46,7 +38,11 @@ from mcframe.tables.columns import (
     TextNumbers,
     with_comma,
 )
+from mcframe.tables.date_coding import DAY_MICROSECONDS, LATEST_DATE, Dates
 from mcframe.tables.gaps import LONGEST_SCALE
+from mcframe.tables.indicator_codings import Indicator, Indicators, Steps
+from mcframe.tables.raw_predictions import RawPredictions
+from mcframe.tables.semicontinuous import SemiContinuous
 
 
 @stored

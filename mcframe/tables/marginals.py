@@ -15,7 +15,8 @@ from scipy.special import expit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.transforms import AffineUnits, Chain, Transform
-from mcframe.tables.coding import NO_PLACES, Numbers, SemiContinuous
+from mcframe.tables.coding import NO_PLACES, Numbers
+from mcframe.tables.semicontinuous import SemiContinuous
 
 
 class Bent(Transform):

@@ -5,8 +5,8 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.tables.coding import most_likely
 from mcframe.tables.number_tables import first_numbers, standardized
+from mcframe.tables.platt_scaling import most_likely
 
 # Another column is hidden together with a held-out entry if its share of missing entries is larger
 # in rows that lack the column of that entry, by at least this and ``LEAST_DEVIATIONS`` standard

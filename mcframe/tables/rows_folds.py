@@ -16,7 +16,7 @@ from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, student_variance_inflation
-from mcframe.tables.coding import NUMBERS_BLOCK, RawPredictions
+from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import (
     factor_model,
@@ -25,6 +25,7 @@ from mcframe.tables.number_tables import (
     standard_units,
     standardized,
 )
+from mcframe.tables.raw_predictions import RawPredictions
 
 # The tolerance of estimates from a fold: the first step that raises the evidence by less than this
 # for each number is the last one.
