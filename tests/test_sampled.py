@@ -28,9 +28,11 @@ def test_kernels_are_their_definitions(drawn, width):
     z = np.empty(rows.size)
     pattern.entries(left, right, z)
     np.testing.assert_allclose(z, np.einsum("ij,ij->i", left[rows], right[columns]), atol=1e-12)
-    other = np.empty(rows.size)
-    kernels.low_rank_entries(rows, columns, left, right, other)
+    other = kernels.low_rank_entries(rows, columns, left, right)
     np.testing.assert_allclose(other, z, atol=1e-12)
+    several = [np.stack([-side, 2.0 * side, side]) for side in (left, right)]
+    of_several = kernels.low_rank_entries(rows, columns, *several)
+    np.testing.assert_allclose(of_several, np.array([z, 4.0 * z, z]), atol=1e-12)
     matrix, dense = Sampled(pattern, values), np.zeros(pattern.shape)
     dense[rows, columns] = values
     np.testing.assert_allclose(matrix @ right, dense @ right, atol=1e-12)

@@ -188,23 +188,32 @@ def entries_of(first, last, starts, across, places, left, right, out):  # type: 
             out[places[p]] = total
 
 
-def low_rank_entries(
-    rows: IntArray, columns: IntArray, left: Array, right: Array, out: Array
-) -> None:
-    """out[p] = <left[rows[p]], right[columns[p]]>, for entries in any order."""
-    pieces = even_cuts(rows.size * left.shape[1], rows.size)
-    share(lambda first, last: sampled_of(first, last, rows, columns, left, right, out), pieces)
+def low_rank_entries(rows: IntArray, columns: IntArray, left: Array, right: Array) -> Array:
+    """<left[rows[p]], right[columns[p]]> of entries in any order.
+
+    Of m products, (m x N), where ``left`` and ``right`` have a dimension more.
+    """
+    out = np.empty((*left.shape[:-2], rows.size))
+    arrays = (left, right, out) if left.ndim > 2 else (left[None], right[None], out[None])
+    pieces = even_cuts(out.size * left.shape[-1], out.size)
+    share(lambda first, last: sampled_of(first, last, rows, columns, *arrays), pieces)
+    return out
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
 def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
-    """out[p] = <left[rows[p]], right[columns[p]]> for some entries p."""
-    width = left.shape[1]
-    for p in range(first, last):
-        total = 0.0
-        for c in range(width):
-            total += left[rows[p], c] * right[columns[p], c]
-        out[p] = total
+    """out[m, p] = <left[m, rows[p]], right[m, columns[p]]> for some entries of all products."""
+    n, width = rows.size, left.shape[2]
+    while first < last:
+        of = first // n
+        stop = min(n, last - of * n)
+        thin, wide, entries = left[of], right[of], out[of]
+        for p in range(first - of * n, stop):
+            total = 0.0
+            for c in range(width):
+                total += thin[rows[p], c] * wide[columns[p], c]
+            entries[p] = total
+        first = of * n + stop
 
 
 def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:

@@ -346,10 +346,8 @@ class LowRank(Operator):
             return np.take(self.dense(), rows * self.shape[1] + columns)
         if rows.size * self.width <= COMPILED_MULTIPLICATIONS:
             return np.einsum("ij,ij->i", self.left[rows], self.right[columns])
-        entries = np.empty(rows.size)
         left, right = np.ascontiguousarray(self.left), np.ascontiguousarray(self.right)
-        kernels.low_rank_entries(rows, columns, left, right, entries)
-        return entries
+        return kernels.low_rank_entries(rows, columns, left, right)
 
     def balance(self) -> Array:
         """The two factors stacked, scaled so that their longest rows are equally long."""

@@ -36,7 +36,7 @@ from mcframe.contracts.errors import BackendError
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
-from mcframe.numerics.kernels import Compressed
+from mcframe.numerics.kernels import Compressed, low_rank_entries
 from mcframe.posterior.factor_state import SINGULAR_MESSAGE, Design
 from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
@@ -300,7 +300,7 @@ class FactorChains(ObservedChains):
 
     def predictors_at(self, rows: IntArray, columns: IntArray) -> Array:
         """z at cells (m x N)."""
-        return np.asarray(np.einsum("cnk,cnk->cn", self.rows[:, rows], self.columns[:, columns]))
+        return low_rank_entries(rows, columns, self.rows, self.columns)
 
     @property
     def watched_columns(self) -> IntArray:
@@ -389,10 +389,9 @@ class FactorChains(ObservedChains):
 
     def predictors(self, numbers: list[Array]) -> Array:
         """z without predictors' noise and offsets (m x numbers)."""
-        rows, columns = (
-            side[places] for side, places in zip(numbers, self.positions, strict=True)
-        )
-        return np.asarray(np.einsum("nk,nk->n", rows, columns)).reshape(self.n_chains, -1)
+        shape = self.n_chains, -1, self.design.width
+        rows, columns = (side.reshape(shape) for side in numbers)
+        return low_rank_entries(*self.observed.cells, rows, columns)
 
     def shaped(self, b: int, z: Array) -> Array:
         """Predictors of a block with offsets and noise, (m x N), or (m x N x K) of K classes."""

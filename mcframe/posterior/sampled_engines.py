@@ -14,6 +14,7 @@ from mcframe.contracts.endings import Ending
 from mcframe.contracts.likelihood import GaussianNoise
 from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.stored_classes import stored
+from mcframe.numerics.kernels import low_rank_entries
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.chains import ChainPriors, FactorChains
 from mcframe.posterior.engine import Engine, SingleDistribution
@@ -145,7 +146,7 @@ class SampledFactors(SampledDistribution):
 
         Draws have no variance: noise that is part of predictors is drawn with them.
         """
-        means = np.einsum("snk,snk->sn", self.rows[:, rows], self.columns[:, columns])
+        means = low_rank_entries(rows, columns, self.rows, self.columns)
         means += self.observed.centres[columns]
         noise = np.sqrt(self.predictor_noise[:, columns])
         if noise.any():
