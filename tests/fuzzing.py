@@ -451,6 +451,11 @@ def ends_of(posterior, rng):
             assert np.all(low <= high), name
             assert np.array_equal(block.limited(low), low), name
             assert np.array_equal(block.limited(high), high), name
+            for of in ("mean", "predictor"):
+                low, high = posterior.interval(name, rng.uniform(0.01, 0.99), of=of)
+                assert np.all(np.asarray(low) <= np.asarray(high)), (name, of)
+        deviations = [np.asarray(posterior.sd(name, of=of)) for of in ("mean", "observation")]
+        assert np.all(deviations[0] <= (1.0 + 1e-6) * deviations[1] + 1e-300), name
         assert not np.isnan(posterior.sample(name, 2)).any()
     assert np.isfinite(posterior.evidence)
     assert repr(posterior)

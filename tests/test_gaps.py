@@ -1,6 +1,7 @@
 """Values that stand for missing ones: declared ones, words, and codes among numbers."""
 
 import datetime as dt
+import re
 import warnings
 from decimal import Decimal
 
@@ -315,10 +316,23 @@ def test_masked_entries_and_missing_objects_are_gaps_for_estimators():
         MatrixCompletionRegressor(weight=1.0).fit(given, x[:, 0])
 
 
-def test_messages_tell_almost_whole_numbers_from_whole_ones():
-    frame = pd.DataFrame({"c": [1, 2, 3.0000001, None, 5] * 5, "x": np.arange(25.0) ** 1.1})
-    with pytest.raises(mc.DataError, match=r"holds the value 3.0000001 in row 2"):
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.0000001, "3.0000001"),
+        (28733.02, "28733.02"),
+        (-1234567.0, "-1234567"),
+        (1234567.25, "1234567.25"),
+        (-1e300, "-1e+300"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (-5.0, "-5"),
+    ],
+)
+def test_messages_show_numbers_as_they_were_given(value, text):
+    frame = pd.DataFrame({"c": [1, 2, value, None, 5] * 5, "x": np.arange(25.0) ** 1.1})
+    named = re.escape(text)
+    with pytest.raises(mc.DataError, match=rf"holds the value {named} in row 2"):
         mc.complete(frame, {"c": "count"})
     model = mc.Model([mc.Block("c", mc.Poisson())], [mc.NuclearNorm(1.0)])
-    with pytest.raises(mc.DataError, match=r"value 3.0000001 in column 'c', row 2"):
+    with pytest.raises(mc.DataError, match=rf"value {named} in column 'c', row 2"):
         mc.fit(model, {"c": frame[["c"]]})

@@ -1,5 +1,7 @@
 """Bounds below likelihoods, expectations and distribution functions: what a posterior asks for."""
 
+import warnings
+
 import attrs
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
+from scipy.special import ndtri
 
 import mcframe as mc
 from mcframe import likelihoods
@@ -571,3 +574,69 @@ def test_data_are_bound_to_it_in_standard_units(standardize):
     if standardize:
         assert np.std(table.values[table.columns == 1]) == pytest.approx(1.0, abs=0.5)
     assert table.weights is None or np.all(table.weights == 1.0)
+
+
+KINDS_OF_Z = {
+    "numbers": (mc.Gaussian(variance=None), lambda z, rng: z + 0.3 * rng.standard_normal(z.shape)),
+    "labels": (mc.Bernoulli(), lambda z, rng: 1.0 * (z > 0.0)),
+    "counts": (mc.NegativeBinomial(0.5), lambda z, rng: 1.0 * rng.poisson(np.exp(z.clip(-3, 2)))),
+    "levels": (mc.Ordinal(4), lambda z, rng: 1.0 + np.rint(z + 1.5).clip(0.0, 3.0)),
+}
+
+
+@pytest.mark.parametrize("method", ["variational", "sampler"])
+@pytest.mark.parametrize("kind", list(KINDS_OF_Z))
+def test_intervals_of_predictors_and_means_are_those_of_z(kind, method):
+    """By draws of z: what intervals hold, and the law of total variance."""
+    rng = np.random.default_rng(0)
+    likelihood, observed = KINDS_OF_Z[kind]
+    z = rng.standard_normal((25, 2)) @ rng.standard_normal((2, 4))
+    y = observed(z, rng)
+    y[rng.random(y.shape) < 0.3] = np.nan
+    model = mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotConvergedWarning)
+        posterior = mc.posterior(model, {"y": y}, factors=2, method=method, max_iter=300)
+    engine = posterior.engine
+    cells = np.repeat(np.arange(25), 4), np.tile(np.arange(4), 25)
+    weights, means, variances = engine.mixture(*cells)
+    nodes = (np.arange(40_000) + 0.5) / 40_000 if len(weights) == 1 else np.array([0.5])
+    drawn = means[:, None] + np.sqrt(variances)[:, None] * ndtri(nodes)[:, None]
+    likelihoods = engine.likelihoods("y")
+    many = likelihoods if len(likelihoods) > 1 else likelihoods * len(drawn)
+    of_means = np.concatenate([one.mean(part) for one, part in zip(many, drawn, strict=True)])
+    if kind == "numbers":
+        noise = np.tile(posterior.noise("y"), 25)
+    else:
+        noises = [one.response_variance(part) for one, part in zip(many, drawn, strict=True)]
+        noise = np.concatenate(noises).mean(axis=0)
+    drawn = drawn.reshape(of_means.shape)
+    for of, numbers in (("predictor", drawn), ("mean", of_means)):
+        lower, upper = (np.ravel(end) for end in posterior.interval("y", 0.8, of=of))
+        size = 1e-6 * np.ptp(numbers, axis=0)
+        inside = np.mean((numbers >= lower - size) & (numbers <= upper + size), axis=0)
+        np.testing.assert_allclose(inside, 0.8, atol=0.02)
+        np.testing.assert_allclose(
+            np.ravel(posterior.sd("y", of=of)), np.std(numbers, axis=0), rtol=0.03
+        )
+    total = np.square(posterior.sd("y", of="mean").ravel()) + noise
+    np.testing.assert_allclose(np.square(posterior.sd("y")).ravel(), total, rtol=0.03)
+
+
+def test_the_mean_of_a_standardised_column_is_in_its_units():
+    x = 1000.0 + 50.0 * np.outer(np.arange(12.0) - 6.0, [1.0, 2.0, 3.0])
+    x[0, 0] = np.nan
+    block = mc.Block("x", mc.Gaussian(variance=0.01), standardize=True, bounds=(0.0, None))
+    posterior = mc.posterior(mc.Model([block], [mc.NuclearNorm()]), {"x": x})
+    ends = [posterior.interval("x", 0.9, [0], [0], of=of) for of in ("predictor", "mean")]
+    np.testing.assert_allclose(*ends)
+    assert ends[0][0] < posterior.predict("x", [0], [0]) < ends[0][1]
+    with pytest.raises(mc.ModelError, match="of='latent' was given; 'observation', 'mean' or"):
+        posterior.interval("x", of="latent")
+    with pytest.raises(mc.ModelError, match="of='z' was given"):
+        posterior.sd("x", of="z")
+    classes = mc.Model([mc.Block("c", mc.Multinomial(3))], [mc.NuclearNorm(1.0)])
+    posterior = mc.posterior(classes, {"c": np.arange(12.0).reshape(4, 3) % 3})
+    with pytest.raises(mc.ModelError, match="classes have a predictor each"):
+        posterior.sd("c", of="predictor")
+    assert posterior.sd("c", of="mean").shape == (4, 9)

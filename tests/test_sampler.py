@@ -338,6 +338,29 @@ def test_auto_keeps_no_chains_that_disagree(monkeypatch):
     assert np.array_equal(answer.predict("x"), by("variational").predict("x"))
 
 
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (OutOfTime, "max_seconds=60 ended chains after 5 sweeps, before they agreed (R-hat "),
+        (KeyboardInterrupt, "chains were interrupted after 5 sweeps, before they agreed (R-hat "),
+    ],
+)
+def test_auto_says_that_chains_were_ended_and_not_that_they_disagreed(monkeypatch, event, why):
+    sweep, sweeps = FactorChains.sweep, []
+
+    def stopping(chains):
+        if len(sweeps) == 5:
+            raise event
+        sweeps.append(sweep(chains))
+
+    monkeypatch.setattr(FactorChains, "sweep", stopping)
+    monkeypatch.setattr(estimation, "MAX_R_HAT", 0.0)
+    answer, _ = automatic(likelihood=mc.Bernoulli(), max_seconds=60.0)
+    assert f"; by the variational method, since {why}" in answer.message
+    assert "disagree" not in answer.message
+    assert answer.diagnostics is None
+
+
 def test_auto_has_checkpoints_and_partitions_of_the_variational_method(tmp_path):
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     x = np.random.default_rng(0).standard_normal((12, 4))

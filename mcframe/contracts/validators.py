@@ -4,7 +4,6 @@ import difflib
 import inspect
 import math
 import os
-import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -105,10 +104,9 @@ def reads_as_number(value: object) -> bool:
 
 
 def exact(value: float) -> str:
-    """A number in six digits, or in all where these are few: 3.0000001 is not 3."""
+    """A number as it was given: 3.0000001 is not 3, and 28733.02 not 28733."""
     text = f"{value:g}"
-    digits = re.sub(r"e.*|\D", "", text).lstrip("0")
-    return text if float(text) == value or len(digits) > 3 else repr(float(value))
+    return text if float(text) == value else repr(float(value)).removesuffix(".0")
 
 
 def plain(value: object) -> object:
@@ -389,6 +387,7 @@ class Options:
     unknown = Option("unknown", partial(one_of, words=("refuse", "nan")))
     method = Option("method", partial(one_of, words=("posterior", "optimum")))
     posterior_method = Option("method", partial(one_of, words=("auto", "variational", "sampler")))
+    quantity = Option("of", partial(one_of, words=("observation", "mean", "predictor")))
     cells = Option("cells", partial(one_of, words=("missing", "all")))
     row_groups = Option("groups", partial(one_of, words=("mask", "size")))
 

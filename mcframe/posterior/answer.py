@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 import numpy as np
@@ -49,6 +49,8 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures
 
 PredictiveFunction = Callable[[Predictive], Array]
+# What an interval or a deviation is of: a new observation, its mean given z, or z.
+Quantity = Literal["observation", "mean", "predictor"]
 
 
 @stored
@@ -101,11 +103,15 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         return (*self.problem.notes, *self.engine.notes)
 
     @overload
-    def sd(self, block: str) -> InFormOfData: ...
+    def sd(self, block: str, *, of: Quantity = "observation") -> InFormOfData: ...
     @overload
-    def sd(self, block: str, rows: ArrayLike, columns: ArrayLike) -> Array: ...
+    def sd(
+        self, block: str, rows: ArrayLike, columns: ArrayLike, *, of: Quantity = "observation"
+    ) -> Array: ...
     @overload
-    def sd(self, block: str, *, pairs: Pairs, unknown: str = "refuse") -> Array: ...
+    def sd(
+        self, block: str, *, pairs: Pairs, unknown: str = "refuse", of: Quantity = "observation"
+    ) -> Array: ...
     def sd(
         self,
         block: str,
@@ -114,6 +120,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         *,
         pairs: Pairs = None,
         unknown: str = "refuse",
+        of: Quantity = "observation",
     ) -> InFormOfData:
         """The standard deviation of a new observation with its noise; for classes of indicators.
 
@@ -126,6 +133,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         rows, columns : as in ``predict``
         pairs, unknown : as in ``predict_pairs``
             Labels in the place of positions.
+        of : "observation", "mean" or "predictor", default "observation"
+            As in ``interval``.
 
         Examples
         --------
@@ -138,22 +147,52 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         >>> bool(upper[0] - lower[0] > posterior.sd("stars", pairs=[("bob", "Jaws")])[0])
         True
         """
+        if Options.quantity(of) == "predictor" and self.model.block(block).likelihood.width > 1:
+            raise ModelError(
+                f"block {block!r}: classes have a predictor each, whose deviations say little by"
+                " themselves; take of='mean', the deviations of their probabilities"
+            )
+        functions: dict[str, PredictiveFunction] = {
+            "observation": Predictive.sd,
+            "mean": Predictive.sd_of_mean,
+            "predictor": lambda part: part.predictor.sd(),
+        }
         cells = self._cells(block, rows, columns, pairs, unknown)
-        return cells.form(self._evaluated(cells, block, Predictive.sd))
+        return cells.form(self._evaluated(cells, block, functions[of]))
 
     @overload
-    def interval(self, block: str, level: float = 0.9) -> tuple[InFormOfData, InFormOfData]: ...
+    def interval(
+        self, block: str, level: float = 0.9, *, of: Quantity = "observation"
+    ) -> tuple[InFormOfData, InFormOfData]: ...
     @overload
     def interval(
-        self, block: str, level: float = 0.9, *, rows: ArrayLike, columns: ArrayLike
+        self,
+        block: str,
+        level: float = 0.9,
+        *,
+        rows: ArrayLike,
+        columns: ArrayLike,
+        of: Quantity = "observation",
     ) -> tuple[Array, Array]: ...
     @overload
     def interval(
-        self, block: str, level: float, rows: ArrayLike, columns: ArrayLike
+        self,
+        block: str,
+        level: float,
+        rows: ArrayLike,
+        columns: ArrayLike,
+        *,
+        of: Quantity = "observation",
     ) -> tuple[Array, Array]: ...
     @overload
     def interval(
-        self, block: str, level: float = 0.9, *, pairs: Pairs, unknown: str = "refuse"
+        self,
+        block: str,
+        level: float = 0.9,
+        *,
+        pairs: Pairs,
+        unknown: str = "refuse",
+        of: Quantity = "observation",
     ) -> tuple[Array, Array]: ...
     def interval(
         self,
@@ -164,6 +203,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         *,
         pairs: Pairs = None,
         unknown: str = "refuse",
+        of: Quantity = "observation",
     ) -> tuple[InFormOfData, InFormOfData]:
         """Lower and upper bounds between which a new observation lies with this probability.
 
@@ -172,10 +212,26 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         have at least this probability; one end then moves in as far as it can. With ``bounds`` of
         the block no end lies beyond them.
 
+        Parameters
+        ----------
+        block : str
+        level : float, default 0.9
+            Strictly between 0 and 1.
+        rows, columns : as in ``predict``
+        pairs, unknown : as in ``predict_pairs``
+            Labels in the place of positions.
+        of : "observation", "mean" or "predictor", default "observation"
+            "observation": a new one, its noise included. "mean": E[y | z], the mean of such
+            observations at the cell, without their noise: for labels the probability of 1, for
+            levels the mean level. "predictor": z with its effects and offset, of labels the
+            logarithm of the odds, of counts that of the mean; of a location, such as a
+            ``Gaussian``, it is the mean, in the units of the data. Noise that is part of
+            predictors of counts and durations belongs to z.
+
         Raises
         ------
         ModelError
-            If the block has classes, which have no order: use ``set``.
+            If the block has classes, which have no order: use ``set``. If ``of`` is another word.
 
         Examples
         --------
@@ -186,6 +242,15 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         >>> lower, upper = mc.posterior(model, {"x": x}).interval("x", 0.9)
         >>> bool(lower[0, 3] < 4.0 < upper[0, 3])
         True
+
+        The interval of a probability, and of its log odds:
+
+        >>> model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [mc.NuclearNorm(1.0)])
+        >>> posterior = mc.posterior(model, {"y": np.where(np.isnan(x), x, x > 8.0)})
+        >>> cell = {"rows": [0], "columns": [3]}
+        >>> p, z = (posterior.interval("y", 0.9, **cell, of=of) for of in ("mean", "predictor"))
+        >>> bool(np.allclose(p, 1.0 / (1.0 + np.exp(-np.array(z)))))
+        True
         """
         if self.model.block(block).likelihood.width > 1:
             raise ModelError(
@@ -193,9 +258,16 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
                 f" posterior.set({block!r}, {level!r})"
             )
         level = Options.level(level)
+        functions: dict[str, PredictiveFunction] = {
+            "observation": lambda part: part.interval(level),
+            "mean": lambda part: part.interval_of_mean(level),
+            "predictor": lambda part: part.predictor.interval(level),
+        }
+        function = functions[Options.quantity(of)]
         cells = self._cells(block, rows, columns, pairs, unknown)
-        ends = self._evaluated(cells, block, lambda part: part.interval(level)).reshape(-1, 2)
-        ends = self.model.block(block).limited(ends)
+        ends = self._evaluated(cells, block, function).reshape(-1, 2)
+        if of != "predictor":
+            ends = self.model.block(block).limited(ends)
         return cells.form(ends[:, 0]), cells.form(ends[:, 1])
 
     def set(

@@ -164,10 +164,14 @@ class CoordinateAscent:
             message = f"{self.ending.message}; by the sampler, which takes seconds here"
             self.ending = attrs.evolve(self.ending, message=message)
             return
-        self.engine, self.ending = before
-        self.stay_variational(
-            f"chains disagreed after {diagnostics.n_sweeps} sweeps (R-hat {diagnostics.r_hat:.3f})"
-        )
+        ended_by, (self.engine, self.ending) = self.ending.status, before
+        sweeps, r_hat = f"after {diagnostics.n_sweeps} sweeps", f"R-hat {diagnostics.r_hat:.3f}"
+        reasons = {
+            Status.TIME_LIMIT: f"max_seconds={budget.max_seconds:g} ended chains {sweeps}, before"
+            f" they agreed ({r_hat})",
+            Status.INTERRUPTED: f"chains were interrupted {sweeps}, before they agreed ({r_hat})",
+        }
+        self.stay_variational(reasons.get(ended_by, f"chains disagreed {sweeps} ({r_hat})"))
 
     def stay_variational(self, reason: str) -> None:
         """Say why the method "auto" has the variational posterior."""

@@ -21,6 +21,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.limits import BATCH_ENTRIES, BISECTIONS
 from mcframe.contracts.rounding import EPS, TINY
+from mcframe.likelihoods import Gaussian
 from mcframe.likelihoods.cumulative import LARGEST_EXPONENT
 from mcframe.model import Problem
 from mcframe.model.table import Table
@@ -297,6 +298,50 @@ class Predictive:
             return interval_of_whole_numbers(level, self.cdf, self.quantile)
         tail = tail_of(level)
         return np.stack([self.quantile(tail), self.quantile(1.0 - tail)], axis=1)
+
+    @cached_property
+    def predictor(self) -> "Predictive":
+        """The distribution of z, in the data's own units where these are those of a location.
+
+        Draws have a little noise, so that they have a distribution function.
+        """
+        centre = np.sum(self.weights * self.means, axis=0)
+        squares = self.variances + np.square(self.means - centre)
+        noise = EPS * np.sum(self.weights * squares, axis=0) + TINY
+        return attrs.evolve(self, likelihood=Gaussian(), likelihoods=(), noise=noise)
+
+    def interval_of_mean(self, level: float) -> Array:
+        """The ends (N x 2) of an interval of E[y | z] by the distribution of z, of equal tails.
+
+        The mean is monotone in z. Where each draw has parameters of its own, each Gaussian counts
+        by its quantiles.
+        """
+        likelihood = self.likelihood
+        if likelihood.location:
+            return self.predictor.interval(level)
+        tail = tail_of(level)
+        if not self.likelihoods:
+            ends = self.predictor.interval(level).T
+            return np.sort([self.to_data_units(likelihood.mean(end)) for end in ends], axis=0).T
+        levels = ndtri(QUANTILE_LEVELS)[:, None]
+        z = self.means[:, None] + np.sqrt(self.variances)[:, None] * levels
+        means = np.concatenate(
+            [one.mean(points) for one, points in zip(self.likelihoods, z, strict=True)]
+        )
+        shares = np.repeat(self.weights / len(levels), len(levels), axis=0)
+        order = np.argsort(means, axis=0)
+        heights = np.cumsum(np.take_along_axis(shares, order, axis=0), axis=0)
+        places = [np.argmax(heights >= u * heights[-1], axis=0) for u in (tail, 1.0 - tail)]
+        ends = np.take_along_axis(np.take_along_axis(means, order, axis=0), np.array(places), 0)
+        return np.stack([self.to_data_units(end) for end in ends], axis=1)
+
+    def sd_of_mean(self) -> Array:
+        """The standard deviation of E[y | z] by the distribution of z, in the data's own units."""
+        if self.likelihood.location:
+            return self.predictor.sd()
+        centre = self.expected(lambda one, z: one.mean(z))
+        squares = self.expected(lambda one, z: np.square(one.mean(z) - centre))
+        return np.asarray(self.units * np.sqrt(squares))
 
     def rounded_interval(
         self, level: float, rounded: Callable[[Array], Array], edges: Callable[[Array], Array]

@@ -476,6 +476,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         few values, such as answers from 1 to 3, an interval often holds far more, since it cannot
         hold less than a whole value.
 
+        The probability of a label, level or category in ``predict`` is that of the value itself,
+        and has no interval. Of a declared model ``Posterior.interval`` has those of probabilities,
+        by ``of="mean"``.
+
         Parameters
         ----------
         level : float, default 0.9
