@@ -374,3 +374,22 @@ def test_auto_has_checkpoints_and_partitions_of_the_variational_method(tmp_path)
 def test_auto_takes_no_option_whose_meaning_depends_on_the_method(option):
     with pytest.raises(mc.ModelError, match="their meaning depends on the method"):
         automatic(**option)
+
+
+def test_draws_have_no_evidence_and_say_what_to_do(tmp_path):
+    answer, by = automatic((15, 4), mc.Gaussian(0.25))
+    again = mc.load(answer.save(tmp_path / "draws.npz"))
+    for draws in (answer, again):
+        with pytest.raises(mc.ModelError, match=r"no evidence; compare models by .* mc\.compare"):
+            _ = draws.evidence
+        assert not hasattr(draws, "evidence")
+        assert "evidence" not in repr(draws)
+    variational = by("variational")
+    assert variational.evidence == variational.history[-1].evidence
+    assert mc.load(variational.save(tmp_path / "one.npz")).evidence == variational.evidence
+    x = np.random.default_rng(0).standard_normal((15, 4))
+    models = {"one": mc.Model([mc.Block("x", mc.Gaussian(0.25))], [mc.NuclearNorm(1.0)])}
+    found = mc.compare(models, {"x": x}, cv=2, method="sampler", tol=0.3)
+    assert np.isnan(found.evidence).all()
+    assert "none" in repr(found)
+    assert np.isfinite(found.log_density).all()

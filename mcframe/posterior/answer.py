@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions
 from mcframe.contracts.endings import Status
-from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
+from mcframe.contracts.errors import (
+    ModelError,
+    NoSuchAnswer,
+    NotConvergedWarning,
+    warn_caller,
+)
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.limits import BATCH_ENTRIES
@@ -53,7 +58,7 @@ PredictiveFunction = Callable[[Predictive], Array]
 Quantity = Literal["observation", "mean", "predictor"]
 
 
-@stored
+@stored(former_fields=("evidence",))
 @attrs.frozen(eq=False, repr=False)
 class Posterior(BlockAnswer["PosteriorPictures"]):
     """The distribution of all entries given the observed ones.
@@ -64,12 +69,6 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         The model with its data.
     engine : Engine
         The distributions of z after the last sweep.
-    evidence : float
-        A lower bound on the log evidence of the data, with all constants; it never falls from one
-        sweep to the next. Standardised blocks count in standard units. Of two models of the same
-        data the one with the larger bound is preferred. Of the sampler it is the bound at which
-        the chains began. Numbers of components of a mixture of
-        Gaussian rows are not compared by it: too many often have a slightly larger bound.
     status : str
         "converged", "iteration_limit", "time_limit" or "interrupted", a ``Status``, which equals
         its text.
@@ -85,7 +84,6 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     """
 
     engine: Engine
-    evidence: float
     status: Status = attrs.field(converter=Status)
     message: str
     history: tuple[Sweep, ...]
@@ -96,6 +94,30 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     @property
     def _tables(self) -> Mapping[str, Table]:
         return self.tables
+
+    @property
+    def evidence(self) -> float:
+        """A lower bound on the log evidence of the data, with all constants.
+
+        It never falls from one sweep to the next. Standardised blocks count in standard units. Of
+        two models of the same data the one with the larger bound is preferred. Numbers of
+        components of a mixture of Gaussian rows are not compared by it: too many often have a
+        slightly larger bound.
+
+        Raises
+        ------
+        ModelError
+            By the sampler, whose draws say nothing of the evidence: compare models by
+            ``mc.compare``, whose log densities of held-out entries need none, or by the evidence
+            of the variational posterior. It is an ``AttributeError``, too.
+        """
+        if self.diagnostics is not None:
+            raise NoSuchAnswer(
+                "draws of the sampler have no evidence; compare models by the held-out densities"
+                " of mc.compare(models, data, method='sampler'), or take the evidence of"
+                " method='variational'"
+            )
+        return self.engine.evidence
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -762,13 +784,13 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def _facts(self) -> dict[str, str]:
         """The evidence, what was estimated, and the sweeps, as text."""
         last, (estimated, number) = self.history[-1], str(self.engine).split(maxsplit=1)
-        sweeps = f"{last.iteration}, {last.seconds:.2f} s"
         if self.diagnostics is not None:
             sweeps = f"{self.diagnostics.n_sweeps} of {self.diagnostics.n_chains} chains"
+            return {estimated: number, "sweeps": sweeps}
         return {
             "evidence": f"{self.evidence:.9g} (a lower bound on its logarithm)",
             estimated: number,
-            "sweeps": sweeps,
+            "sweeps": f"{last.iteration}, {last.seconds:.2f} s",
         }
 
 
@@ -811,7 +833,6 @@ def posterior_of(
     return Posterior(
         problem=ascent.problem,
         engine=ascent.engine,
-        evidence=ascent.engine.evidence,
         status=ascent.ending.status,
         message=ascent.ending.message,
         history=tuple(ascent.history),
@@ -979,6 +1000,8 @@ def posterior(
     run_options = {"progress": progress, "checkpoint": checkpoint}
     answer = posterior_of(model, data, Options.random_state(random_state), options, **run_options)
     if answer.status is not Status.CONVERGED:
-        last = f"the evidence after the last sweep is {answer.evidence:.6g}"
+        last = f"the evidence after the last sweep is {answer.engine.evidence:.6g}"
+        if answer.diagnostics is not None:
+            last = " ".join(str(answer.engine).split())
         warn_caller(f"{answer.status}: {answer.message}; {last}", NotConvergedWarning)
     return answer

@@ -37,8 +37,13 @@ class Comparison:
 
     @property
     def evidence(self) -> Array:
-        """The lower bound on the log evidence of each model."""
-        return np.array([answer.evidence for answer in self.posteriors])
+        """The lower bound on the log evidence of each model; NaN of draws of the sampler."""
+        return np.array(
+            [
+                answer.evidence if answer.diagnostics is None else np.nan
+                for answer in self.posteriors
+            ]
+        )
 
     @property
     def log_density(self) -> Array:
@@ -58,7 +63,8 @@ class Comparison:
         spreads = spreads / np.sqrt(max(self.densities.shape[1] - 1, 1))
         rows = zip(self.names, self.evidence, self.log_density, spreads, strict=True)
         for name, evidence, density, spread in rows:
-            line = f"{name:<{width}}  {evidence:>12.6g}  {density:.4f} +- {spread:.4f}"
+            bound = "none" if np.isnan(evidence) else f"{evidence:.6g}"
+            line = f"{name:<{width}}  {bound:>12}  {density:.4f} +- {spread:.4f}"
             lines.append(line + "  best" * (name == self.best))
         return "\n".join(lines)
 
@@ -90,8 +96,9 @@ def compare(
     random_state : int, generator of numpy or None, default 0
         Seeds the folds and each posterior.
     **options
-        Options of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``,
-        ``n_jobs`` and ``progress``.
+        Options of ``mc.posterior``: ``method``, ``factors``, ``tol``, ``max_iter``,
+        ``max_seconds``, ``n_jobs`` and ``progress``. Draws of the sampler have no evidence, so
+        that it is NaN there.
 
     Returns
     -------

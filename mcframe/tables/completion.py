@@ -772,7 +772,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         answer, chosen = self.answer, self.chosen
         if isinstance(answer, Posterior):
             status, how = f"posterior {answer.status}", str(chosen)
-            status += f" (log evidence at least {answer.evidence:.1f})"
+            if answer.diagnostics is None:
+                status += f" (log evidence at least {answer.evidence:.1f})"
         else:
             status = f"{answer.status} (gap {answer.gap:.1e})"
             how = "" if chosen is None else f"NuclearNorm({chosen.best_weight:.6g})"

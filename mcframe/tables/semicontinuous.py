@@ -108,7 +108,7 @@ class SemiContinuous(Numbers):
     def ends(
         self, posterior: Posterior, block: str, cells: Cells, level: float, whole: bool
     ) -> tuple[Array, Array]:
-        """As of ``Numbers``, by the quantiles of the distribution with a point mass."""
+        """The ends of intervals of new codes: quantiles of a distribution with a point mass."""
         raw = self.raw(posterior, block, cells)
         assert raw.variances is not None  # of a posterior
         p = self.probability(raw.means, raw.variances)
