@@ -14,6 +14,9 @@ The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``
 ``mcframe.backends`` are loaded where they are first asked for: ``mc.datasets.on_disk(folder)``.
 """
 
+# Ctrl-C from here on; before all that takes long
+from mcframe import interrupts as interrupts
+
 from typing import TYPE_CHECKING
 
 # The sentence

@@ -15,6 +15,7 @@ ROOT = pathlib.Path(mcframe.__file__).parent
 # A folder imports from itself and from lower floors; those of one floor do not know each other.
 FLOORS = {
     "contracts": 0,
+    "interrupts": 0,
     "runtime": 1,
     "numerics": 2,
     "storage": 2,

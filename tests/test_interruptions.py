@@ -1,6 +1,7 @@
 """Ctrl-C within cross-validation: what is finished is kept, nothing hangs, nothing is made up."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -294,3 +295,40 @@ def test_work_before_a_step_that_is_cut_off_is_not_lost(monkeypatch):
         fit = mc.fit(model, {"x": x}, backend=Stuck(), tol=1e-13, max_seconds=0.75)
     assert fit.history[-1].iteration > 0
     assert fit.objective < fit.history[0].objective
+
+
+# Ctrl-C as soon as a module is looked for.
+AT_MODULE = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "mcframe.model", "mcframe.commands.demo"])
+@pytest.mark.parametrize("way", ["script", "module"])
+def test_ctrl_c_while_the_command_is_loaded_ends_it_in_one_line(module, way, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(AT_MODULE.format(module=module))
+    script = tmp_path / "mcframe"  # as pip writes it
+    script.write_text("import sys\nfrom mcframe.__main__ import main\nsys.exit(main())\n")
+    started = [str(script)] if way == "script" else ["-m", "mcframe"]
+    ended = subprocess.run(
+        [sys.executable, *started, "--version"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=pathlib.Path(mc.__file__).parents[1],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{pathlib.Path().resolve()}"},
+    )
+    assert ended.stderr == "\nmcframe: interrupted\n"
+    assert (ended.returncode, ended.stdout) == (130, "")
+
+
+def test_a_program_that_imports_the_package_keeps_its_interruptions():
+    code = "import signal, mcframe; print(signal.getsignal(signal.SIGINT))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "default_int_handler" in said.stdout

@@ -17,6 +17,7 @@ from mcframe.commands.plugins import import_plugins
 from mcframe.contracts.errors import McframeError
 from mcframe.contracts.validators import meant
 from mcframe.contracts.wording import worded
+from mcframe.interrupts import raise_interruptions
 
 DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 LAYOUT = argparse.RawDescriptionHelpFormatter
@@ -155,6 +156,7 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
         commands.print_help()
         return DONE
     try:
+        raise_interruptions()
         with worded(InFiles()):
             code: int = parsed.run(parsed)
         sys.stdout.flush()
