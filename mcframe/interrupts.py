@@ -8,14 +8,6 @@ import signal
 import sys
 
 
-def is_command() -> bool:
-    """True if this process runs ``mcframe`` or ``python -m mcframe``, and is no worker of one."""
-    started_as = sys.argv[0] if sys.argv else ""
-    if started_as == "-m":  # as long as Python loads the package
-        return "mcframe" in sys.orig_argv
-    return os.path.basename(started_as) == "mcframe" and started_as in sys.orig_argv
-
-
 def leave(*_: object) -> None:
     """End the process with the exit code of an interruption."""
     os.write(2, b"\nmcframe: interrupted\n")
@@ -23,8 +15,15 @@ def leave(*_: object) -> None:
 
 
 def end_command_quietly() -> None:
-    """Let Ctrl-C end a command without a traceback, where it would raise an exception."""
-    if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    """Let Ctrl-C end a command without a traceback, where it would raise an exception.
+
+    In a process that runs ``mcframe`` or ``python -m mcframe``, and is no worker of one.
+    """
+    started_as = sys.argv[0] if sys.argv else ""
+    is_command = os.path.basename(started_as) == "mcframe" and started_as in sys.orig_argv
+    if started_as == "-m":  # as long as Python loads the package
+        is_command = "mcframe" in sys.orig_argv
+    if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
 
 

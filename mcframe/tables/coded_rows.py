@@ -9,7 +9,7 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
@@ -122,11 +122,9 @@ class CodedRows:
             ]
             coding = declared_column.coding
             if isinstance(coding, Numbers) and column.form == "number":
-                lower, upper = ends_of_answers(declared_column, coding)
-                is_outside = (codes[column.name] < lower) | (codes[column.name] > upper)
+                is_outside, ends = outside_of_answers(declared_column, coding, codes[column.name])
                 codes[column.name] = np.where(is_outside, np.nan, codes[column.name])
-                lower, upper = coding.unit * lower, coding.unit * upper
-                outside += numbers_outside(column, np.flatnonzero(is_outside), lower, upper)
+                outside += numbers_outside(column, np.flatnonzero(is_outside), *ends)
                 fractions += numbers_with_fractions(declared_column, column)
         unknown = []
         if never:
@@ -226,12 +224,18 @@ def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     return coding.codes(column)
 
 
-def ends_of_answers(declared: DeclaredColumn, coding: Numbers) -> tuple[float, float]:
-    """The ends of the support that was detected, or of a scale of few whole numbers, as codes."""
+def outside_of_answers(
+    declared: DeclaredColumn, coding: Numbers, codes: Array
+) -> tuple[Mask, tuple[float, float]]:
+    """Which codes lie outside of the support that was detected, or of a scale of few whole ones.
+
+    And the ends of that in the units of the data.
+    """
     lower, upper = coding.support
     if coding.whole is not None and coding.whole != declared.column.whole:  # a scale
         lower, upper = max(lower, coding.whole[0]), min(upper, coding.whole[1])
-    return lower, upper
+    is_outside = (codes < lower) | (codes > upper)
+    return is_outside, (coding.unit * lower, coding.unit * upper)
 
 
 def numbers_outside(column: Column, rows: IntArray, lower: float, upper: float) -> list[str]:
