@@ -635,7 +635,13 @@ def check_answers_of_a_posterior(completed, table):
         for answer in (*completed.draws(1), *completed.interval(0.8), completed.sd):
             # Intervals of a table without numbers have no column, and then no library counts rows.
             assert len(answer) == len(table) or not nw.from_native(answer).columns
-        check_observed_entries(completed.draws(1)[0], table, completed.declared)
+        numbers = completed.declared.missing_entries(Numbers)
+        shift = {column.name: (-1) ** k * 1.7 for k, (column, _) in enumerate(numbers)}
+        [shifted] = completed.draws(1, shift=shift)
+        check_observed_entries(shifted, table, completed.declared)
+        for name, mean in completed.means.items():
+            assert completed.shift_to_change(name) > 0.0, name
+            assert mean.reported_shift > 0.0, name
         for column, rows in completed.declared.missing_entries(Numbers):
             ends = codes_of_intervals(completed.answer, [(column, rows)], 0.5)
             lower, upper = (end[column.name] for end in ends)
@@ -965,18 +971,19 @@ def regressions(draw):
     terms = draw(st.lists(st.sampled_from(terms), min_size=1, max_size=3))
     formula = f"{draw(st.sampled_from(OUTCOMES))} ~ {' + '.join(terms)}"
     as_list = draw(st.booleans())
+    shift = draw(st.sampled_from([None, None, {"last": 0.5}, {"label": 1.0}, {"last": "x"}]))
 
     def call():
         completed = mc.complete(library(frame))
         if as_list:
-            for table in completed.draws(2, terms=terms):
+            for table in completed.draws(2, terms=terms, shift=shift):
                 check_observed_entries(table, library(frame), completed.declared)
             return "drawn"
-        pooled = mc.pool.formula(formula, completed, 2)
+        pooled = mc.pool.formula(formula, completed, 2, shift=shift)
         assert len(pooled.names) == np.size(pooled.estimate)
         return "pooled" if repr(pooled) else ""
 
-    return f"{frame!r} {formula!r} {as_list}", call
+    return f"{frame!r} {formula!r} {as_list} {shift}", call
 
 
 VERBS = {

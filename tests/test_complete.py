@@ -375,14 +375,16 @@ def test_what_is_printed(completed):
     assert lines[0].startswith(said + ("posterior converged" if posterior else "certified (gap "))
     assert lines[1].endswith("chosen by held-out entries; loss 1 is no better than a constant")
     assert lines[2].split() == [
-        *("column", "type", "missing", "loss", "error", "error_of_constant", "measure", "sd")
+        *("column", "type", "missing", "loss", "error", "error_of_constant", "measure", "sd"),
+        "shift",
     ]
     assert [line.split()[0] for line in lines[3:11]] == list(mixed().columns)
-    assert lines[11:] == [
-        "  errors assume that no entry is missing because of its own value"
-        if posterior
-        else "  errors assume that entries are missing completely at random"
-    ]
+    if posterior:
+        assert lines[11] == "  errors assume that no entry is missing because of its own value"
+        assert lines[12].startswith("  shift: the mean leaves its 95% interval if")
+    else:
+        assert lines[11] == "  errors assume that entries are missing completely at random"
+    assert len(lines) == 12 + posterior
 
 
 def test_the_seed_draws_the_folds():

@@ -43,6 +43,8 @@ from mcframe.tables.number_tables import standard_units
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.rows_folds import FOLD_TOLERANCE
 from mcframe.tables.semicontinuous import SemiContinuous
+from mcframe.tables.shifts import NO_SHIFTS, Shifts
+from mcframe.tables.tipping import MeanOfColumn, means_of_columns
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import CompletionPictures
@@ -61,7 +63,9 @@ class DrawsOfTable(list[Frame]):
         self.formula = formula
 
 
-def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> list[Frame]:
+def tables_of_draws(
+    declared: Declared[Frame], posterior: Posterior, m: int, shifts: Shifts
+) -> list[Frame]:
     """m tables completed by new observations of a model of its own, drawn row by row."""
     members, tables = members_of(declared.columns), list[Frame]()
     drawn: dict[str, Array] = {}
@@ -78,7 +82,8 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
                 codes[column.name] = (
                     numbers if is_place else coding.predicted(coding.decode(numbers[:, None]))
                 )
-            tables.append(declared.with_codes(codes))
+            rng = np.random.default_rng((posterior.random_state, k))
+            tables.append(declared.with_codes(shifts.applied(codes, rng)))
             progress.count(k + 1, m, "tables", rated=True)
     return tables
 
@@ -108,6 +113,8 @@ class DrawnRows(Generic[Frame]):
         The numbers in standard units, NaN where missing.
     parted : PartedColumns or None
         Where outcomes have a regression on terms of the other columns.
+    shifts : Shifts
+        What is added to drawn values.
     """
 
     declared: Declared[Frame]
@@ -116,6 +123,7 @@ class DrawnRows(Generic[Frame]):
     units: AffineUnits
     values: Array
     parted: PartedColumns | None = None
+    shifts: Shifts = NO_SHIFTS
 
     @classmethod
     def of(
@@ -124,6 +132,7 @@ class DrawnRows(Generic[Frame]):
         posterior: Posterior,
         chosen: RowsChoice,
         formula: Formula | None = None,
+        shifts: Shifts = NO_SHIFTS,
     ) -> "DrawnRows[Frame]":
         """The rows of a table.
 
@@ -147,7 +156,7 @@ class DrawnRows(Generic[Frame]):
                     " factors; complete it with fewer columns"
                 )
             parted = PartedColumns.of(formula, declared.columns)
-        return cls(declared, posterior.engine, chosen, units, values, parted)
+        return cls(declared, posterior.engine, chosen, units, values, parted, shifts)
 
     def tables(self, m: int, seed: int) -> list[Frame]:
         """m draws of the completed table, in the library it came in."""
@@ -171,7 +180,7 @@ class DrawnRows(Generic[Frame]):
         if self.parted is not None and posterior is not None:
             proposals = self.proposals(self.parted, posterior, rng)
             codes = compatible_codes(self.parted, codes, proposals, rng)
-        return self.declared.with_codes(codes)
+        return self.declared.with_codes(self.shifts.applied(codes, rng))
 
     def proposals(
         self,
@@ -629,6 +638,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         random_state: RandomState = 0,
         *,
         terms: Sequence[str] | str | None = None,
+        shift: Mapping[Any, float] | None = None,
     ) -> list[Frame]:
         """Return m completed tables with random draws in the missing entries: multiple imputation.
 
@@ -649,7 +659,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         observed ones, drawn with replacement, with the ranks of such numbers. For a wide table
         factors are drawn from their posterior, and labels given the observed entries. Rows are
         assumed to be independent. The draws do not model entries that are missing because of their
-        own value; see ``report``.
+        own value; see ``report`` and ``shift``.
 
         For the posterior of a declared model (``Completion.of``) they are ``Posterior.sample``.
 
@@ -668,12 +678,21 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             such that these outcomes are likely (Bartlett and others, Statistical Methods in
             Medical Research 24, 2015). The residuals are normal in the unit of the outcome: of its
             support only declared bounds are kept. See ``mc.pool.formula``.
+        shift : dict from column name to float, optional
+            What is added to every drawn value of a column of numbers or counts, in the unit of the
+            column (of dates in days): the assumption that missing values are by so much larger
+            than observed ones in rows that are otherwise alike (delta adjustment; Rubin, Multiple
+            Imputation for Nonresponse in Surveys, 1987, section 6.2). Shifted values stay within
+            bounds that are declared or evident; whole numbers are rounded up or down at random, so
+            that they rise by the shift on average. Other columns are drawn as without a shift.
+            See ``shift_to_change`` for the one that matters.
 
         Raises
         ------
         ModelError
             For an optimum, which has no distribution; if terms cannot be read or name no column,
-            or there are too few rows for them; for a table that is so wide that it has factors.
+            or there are too few rows for them; for a table that is so wide that it has factors; if
+            a shift is not finite, or is one of a column of other values than numbers.
         DataError
             If a term is not finite, such as the logarithm of a number that is not above 0.
 
@@ -690,10 +709,11 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         m, seed = Options.m(m), Options.random_state(random_state)
         formula = None if terms is None else Formula.of_terms(terms)
         posterior, chosen = self.demand_posterior("draws"), self.chosen
+        shifts = Shifts.of(self.declared, shift)
         if formula is not None:
             formula.check([column.name for column in self.declared.columns])
         if isinstance(chosen, RowsChoice):
-            rows = DrawnRows.of(self.declared, posterior, chosen, formula)
+            rows = DrawnRows.of(self.declared, posterior, chosen, formula, shifts)
             return DrawsOfTable(rows.tables(m, seed), formula)
         if formula is not None and formula.further_terms:
             raise ModelError(
@@ -701,7 +721,65 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 " posterior of a declared model; draw without terms, or take complete"
             )
         posterior = attrs.evolve(posterior, random_state=seed)
-        return DrawsOfTable(tables_of_draws(self.declared, posterior, m), formula)
+        return DrawsOfTable(tables_of_draws(self.declared, posterior, m, shifts), formula)
+
+    @cached_property
+    def means(self) -> dict[Any, MeanOfColumn]:
+        """The pooled means of columns with missing values, without draws; of a posterior alone."""
+        return means_of_columns(self)
+
+    def shift_to_change(self, name: Any, confidence_level: float = 0.95) -> float:
+        """The shift of a column's missing values at which its mean leaves its interval.
+
+        The entries may be missing because of their own values, which no table shows. If the true
+        values at the missing entries are larger, or smaller, than the filled ones by this number
+        on average, the mean of the column over all rows lies at an end of the confidence interval
+        that ``mc.pool`` gives for it with infinitely many draws: the tipping point ``t sd / f`` of
+        the share f of missing entries, with the quantile t of Student's distribution. A small one,
+        beside what is plausible for those who did not answer, means that conclusions about the
+        mean depend on the assumption. ``draws(m, shift={name: ...})`` shows what becomes of other
+        analyses.
+
+        No draws are made: the variance of the mean is that of the values and of predictions (see
+        ``MeanOfColumn``).
+
+        Parameters
+        ----------
+        name : object
+            A column of numbers, counts, dates or labels with missing entries.
+        confidence_level : float, default 0.95
+
+        Returns
+        -------
+        float
+            In the unit of the column; days for dates. For a label the change of the share of its
+            second value among the missing entries.
+
+        Raises
+        ------
+        ModelError
+            For an optimum, and for columns without such a mean.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, mcframe as mc
+        >>> rng = np.random.default_rng(0)
+        >>> frame = pd.DataFrame(rng.standard_normal((400, 2)), columns=["income", "age"])
+        >>> frame.loc[:199, "income"] = None
+        >>> shift = mc.complete(frame).shift_to_change("income")
+        >>> bool(0.2 < shift < 0.4)
+        True
+        """
+        self.demand_posterior("shifts")
+        column = self.declared.column(name)
+        if column.name not in self.means:
+            raise ModelError(
+                f"column {plain(name)!r} is taken for: {column.kind}, with"
+                f" {percent(column.share_missing)} missing; a mean that may shift is that of"
+                " numbers, counts, dates or labels with missing entries and two observed ones that"
+                " differ"
+            )
+        return self.means[column.name].shift(confidence_level)
 
     def report(self) -> Frame:
         """Errors of each column on held-out entries, as a table in the library of the table.
@@ -710,10 +788,14 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         (held-out loss divided by that of a constant prediction: 1 is no better), ``error`` and
         ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
         the mean distance in levels), ``sd`` (the error at missing entries that the posterior
-        expects, by the same measure), ``missingness_auc``, and the chosen
+        expects, by the same measure), ``shift``, ``missingness_auc``, the chosen
         ``weight`` (of the nuclear norm, or of the prior in rows), and the ``scale`` on which the
         numbers of a column are Gaussian. Losses and errors are missing
         for columns that are in no block.
+
+        ``shift`` is by how much the true values at missing entries would have to differ from the
+        filled ones on average for the mean of the column to leave its 95 % interval: in standard
+        deviations of the column, for labels in the share of a value; see ``shift_to_change``.
 
         **When they hold.** The held-out entries are a random sample of the observed ones. For the
         posterior ``missingness_auc`` measures how well the other columns predict which entries are
@@ -731,7 +813,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the report."""
         rows = []
-        sds = self.expected_errors
+        sds, means = self.expected_errors, self.means
         for column, scores in zip(self.declared.columns, self.scores, strict=True):
             row = dict.fromkeys(REPORT_COLUMNS) | {
                 "column": str(plain(column.name)),
@@ -749,6 +831,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if scores is not None:
                 row |= {name: getattr(scores, name) for name in SCORE_COLUMNS}
                 row["measure"] = column.block_coding.measure
+            if column.name in means:
+                row["shift"] = means[column.name].reported_shift
             if isinstance(column.coding, Numbers):
                 row["scale"] = column.coding.scale_in_words
             rows.append(row)
@@ -785,8 +869,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
     def _cells(self) -> list[list[str]]:
         """The report as text, a header and a row for each column of the table."""
+        shares = {str(plain(name)) for name, mean in self.means.items() if mean.is_share}
         rows = [
-            [cell(row[name], name == "missing") for name in PRINTED_COLUMNS] for row in self.rows()
+            [
+                cell(row[name], name == "missing" or (name == "shift" and row["column"] in shares))
+                for name in PRINTED_COLUMNS
+            ]
+            for row in self.rows()
         ]
         return [list(PRINTED_COLUMNS), *rows]
 
@@ -798,6 +887,11 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if isinstance(self.answer, Fit):
                 how = "entries are missing completely at random"
             sentences.append(f"errors assume that {how}")
+        if self.means:
+            sentences.append(
+                "shift: the mean leaves its 95% interval if missing values differ so much from"
+                " filled ones on average, in sds"
+            )
         tested = {
             repr(plain(column.name)): scores.missingness_p
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
@@ -844,7 +938,7 @@ def rejected(p_values: Mapping[str, float], level: float = 0.05) -> list[str]:
 SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc")
 REPORT_COLUMNS = (
     *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
-    *("sd", "missingness_auc", "weight", "scale"),
+    *("sd", "shift", "missingness_auc", "weight", "scale"),
 )
 PRINTED_COLUMNS = tuple(
     name for name in REPORT_COLUMNS if name not in ("missingness_auc", "weight", "scale")

@@ -187,8 +187,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     with np.errstate(divide="ignore"):
         inverse = np.square(share) / (m - 1)
         if complete < np.inf:
-            observed = (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
-            inverse = inverse + 1.0 / observed
+            inverse = inverse + 1.0 / observed_degrees_of_freedom(complete, share)
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
     quantities: list[Any] = [
@@ -198,6 +197,14 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     if is_labelled(first):
         quantities = [first_class(values, index=first.index) for values in quantities]
     return Pooled(quantities[0], quantities[1], quantities[2], quantities[3], m)
+
+
+def observed_degrees_of_freedom(complete: float, share: Any) -> Any:
+    """Degrees of freedom of the observed data: of infinitely many tables (Barnard and Rubin).
+
+    ``share`` is that of the variance which is due to missing data.
+    """
+    return (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
 
 
 def rows_of(estimates: Any) -> Any:

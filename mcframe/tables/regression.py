@@ -1,7 +1,7 @@
 """A regression on completed tables, its estimates pooled: ``mc.pool.formula``."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, cast
 
 import attrs
@@ -35,6 +35,7 @@ def pool_formula(
     m: int = 20,
     *,
     random_state: RandomState = 0,
+    shift: Mapping[Any, float] | None = None,
 ) -> Pooled:
     """Fit a regression to completed tables and pool its coefficients by Rubin's rules.
 
@@ -60,7 +61,8 @@ def pool_formula(
     m : int, default 20
         The number of tables that are drawn.
     random_state : int, generator of numpy or None, default 0
-        As in ``Completion.draws``.
+    shift : dict from column name to float, optional
+        As in ``Completion.draws``, of the tables that are drawn.
 
     Returns
     -------
@@ -95,7 +97,7 @@ def pool_formula(
         )
     read = Formula.of(formula)
     if isinstance(completed, Completion):
-        tables: Any = completed.draws(Options.m(m), random_state, terms=formula)
+        tables: Any = completed.draws(Options.m(m), random_state, terms=formula, shift=shift)
         columns = [completed.declared.column(read.outcome)]
         if any(column.coding is not None and column.coding.places for column in columns):
             warn_of_terms(read, "the outcome is no number, and draws keep terms for numbers alone")
@@ -105,6 +107,10 @@ def pool_formula(
                 f"{a_type(completed)} was given to {formula!r}; give what mc.complete(frame)"
                 " answers, of which tables are drawn, or a list of completed tables, as"
                 " completed.draws(20)"
+            )
+        if shift is not None:
+            raise ModelError(
+                "shift was given with tables that are drawn already; give it to completed.draws"
             )
         tables = completed if isinstance(completed, DrawsOfTable) else list(completed)
         kept = tables.formula if isinstance(tables, DrawsOfTable) else None
