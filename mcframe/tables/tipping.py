@@ -68,8 +68,14 @@ class MeanOfColumn:
         if not (np.isfinite(total) and total > 0.0):
             return None
         freedom = observed_degrees_of_freedom(float(n - 1), between / total)
-        numbers = mean * unit, np.sqrt(total) * unit, freedom, np.sqrt(variance) * unit
-        return cls(*map(float, numbers), share_missing=n_missing / n, is_share=is_share)
+        return cls(
+            mean=float(mean) * unit,
+            sd=float(np.sqrt(total)) * unit,
+            degrees_of_freedom=float(freedom),
+            spread=float(np.sqrt(variance)) * unit,
+            share_missing=n_missing / n,
+            is_share=is_share,
+        )
 
     def shift(self, confidence_level: float = 0.95) -> float:
         """The shift of the missing values that takes the mean to an end of its interval.
