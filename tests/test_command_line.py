@@ -909,3 +909,13 @@ def test_a_list_in_the_place_of_a_table_names_the_command(liked, monkeypatch, ca
     monkeypatch.chdir(liked[0])
     assert main(["explain", "named.csv"]) == 0
     assert "mcframe ratings, with --columns user,item,rating" in capsys.readouterr().err
+
+
+def test_explain_names_columns_as_the_file_does(place, capsys):
+    rows = [[f"{0.5 * k:.1f}", str(k % 5 + k), "abc"[k % 3]] for k in range(12)]
+    write("named.csv", [["age", "weight", "town"], *rows])
+    assert main(["explain", "named.csv"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    first = [line[0] for line in lines if line]
+    assert {"'age'", "'weight'", "'town'"} <= set(first)
+    assert not {"0", "1"} & set(first)

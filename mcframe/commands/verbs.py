@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
@@ -39,10 +40,11 @@ from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import choose_columns, find_file
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
-from mcframe.fitting.verification import explain, verify
+from mcframe.fitting.verification import Explanation, explain, verify
 from mcframe.loading import load
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.tables import Completion, Declared, complete, declare
+from mcframe.tables.declared_column import members_of, names_of
 
 SAVED = (".npz",)
 MODELS = """\
@@ -96,7 +98,9 @@ def add_verbs(commands: Subparsers) -> None:
         "--draws",
         metavar="M",
         type=natural,
-        help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...",
+        help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...; make the"
+        " analysis on each, and combine the answers by mc.pool of Python (20 or more for"
+        " intervals)",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)
@@ -467,6 +471,18 @@ def explain_table(arguments: argparse.Namespace) -> Report:
     """Check a table against a model, and list the solvers that can run it, without solving."""
     declared = declared_table(arguments)
     explanation = explain(declared.model, declared.data)
+    assert isinstance(explanation, Explanation)  # of data in memory
+    tables = {
+        block: attrs.evolve(
+            explanation.problem.tables[block],
+            names=[name for member in members for name in names_of(member)],
+        )
+        for block, members in members_of(declared.columns).items()
+    }
+    # The names that the file has for columns, which blocks of arrays do not have.
+    explanation = attrs.evolve(
+        explanation, problem=attrs.evolve(explanation.problem, tables=tables)
+    )
     facts = {
         "status": "can run" if explanation.chosen else "cannot run",
         "columns": detected_types(declared),

@@ -155,7 +155,8 @@ class BlockAnswer(Answer[PicturesT]):
         """The mean response of a block: probabilities for labels and classes.
 
         Of a fit it is the mean at the optimum, of a posterior E[y], the mean of a new observation;
-        for a ``Quantile`` block the quantile, or its posterior mean.
+        for a ``Quantile`` block the quantile, or its posterior mean. At observed entries, too, it
+        is what the model says there, and not the observed value, which ``impute`` keeps.
 
         Without ``rows`` and ``columns`` it gives every entry, in a DataFrame with the labels of
         the data if they were a DataFrame or a Series, else in an array (K columns for each column

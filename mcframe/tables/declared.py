@@ -220,6 +220,9 @@ class Declared(Generic[Frame]):
         For a label, a category or levels there is one column of probabilities for each value,
         named by the value (by its text in polars and pyarrow, where names are text). For a number
         or a count there is one column with its mean, for dates one with the dates nearest to it.
+        In rows in which the column is observed, too, it is what the model says of the row, of
+        which the observed value is a part: for a number under ``complete`` nearly this value, for
+        a label a probability that is not 0 or 1.
 
         Parameters
         ----------

@@ -39,9 +39,10 @@ def pool_formula(
 ) -> Pooled:
     """Fit a regression to completed tables and pool its coefficients by Rubin's rules.
 
-    Least squares for numbers and counts; a logistic regression of the second value for labels and
-    other columns of two values. The degrees of freedom are those of Barnard and Rubin, with n - p
-    for complete data.
+    Least squares for numbers and counts; for labels and other columns of two values a logistic
+    regression, whose coefficients are those of the log odds of the second value: True, 1, or the
+    later one in the order of the categories or the alphabet. The degrees of freedom are those of
+    Barnard and Rubin, with n - p for complete data.
 
     Parameters
     ----------
