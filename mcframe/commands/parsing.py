@@ -54,6 +54,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             what = "commands" if action.dest == "command" else "choices"
             hint = meant(str(value), list(action.choices), what)
+            if what == "commands" and value == "complete":
+                hint = "mc.complete of Python is 'impute' here"
             raise argparse.ArgumentError(action, f"{value!r} was given; {hint}")
 
 
