@@ -244,7 +244,7 @@ def terms_beside(draw, problem, exact):
     small = 1e-3 * rng.standard_normal((problem.n_items, problem.n_columns))
     inside = small[:, problem.columns(name)]
     A = rng.standard_normal((draw(st.integers(1, 2)), problem.n_items))
-    offset = problem.tables[name].given_offset
+    offset = problem.tables[name].offset_in_data
     sums = A @ (inside if offset is None else inside + offset.dense())
     if draw(st.integers(0, 3)) == 0:
         sums.ravel()[1:][rng.random(sums.size - 1) < 0.3] = np.nan  # one is known

@@ -9,7 +9,7 @@ from scipy.special import softmax
 import mcframe as mc
 from mcframe.contracts.likelihood import fits_parameters
 from mcframe.model.best_constants import (
-    AtConstants,
+    ColumnEntries,
     best_constants_of_entries,
     no_predictors,
     with_best_parameters,
@@ -41,7 +41,7 @@ def entries_of(entry, seed, decades, with_offsets):
     offsets = no_predictors(word, values)
     if with_offsets:
         offsets = entry.scale * rng.standard_normal(offsets.shape)
-    return AtConstants(
+    return ColumnEntries(
         word.bound_to((values.size, 1), values), values, columns, weights, 3, offsets
     )
 
@@ -91,7 +91,7 @@ def test_constants_have_closed_forms():
 
     def constant(word, values, ridge=0.0):
         zeros = no_predictors(word, values)
-        entries = AtConstants(word, values, columns, weights, 1, zeros)
+        entries = ColumnEntries(word, values, columns, weights, 1, zeros)
         return best_constants_of_entries(entries, ridge)[0]
 
     mean = np.average(y, weights=weights)
@@ -119,14 +119,14 @@ def test_constants_have_closed_forms():
 def test_where_several_constants_are_best_it_is_the_middle(q, values, middle):
     y = np.array(values)
     columns, weights = np.zeros(y.size, int), np.ones(y.size)
-    entries = AtConstants(mc.Quantile(q), y, columns, weights, 1, np.zeros(y.size))
+    entries = ColumnEntries(mc.Quantile(q), y, columns, weights, 1, np.zeros(y.size))
     assert best_constants_of_entries(entries)[0] == pytest.approx(middle, abs=1e-9)
 
 
 @pytest.mark.parametrize("alike", [0.0, 1.0])
 def test_labels_that_are_all_alike_have_a_finite_constant_with_a_ridge(alike):
     word, values = mc.Bernoulli(), np.full(20, alike)
-    entries = AtConstants(word, values, np.zeros(20, int), np.ones(20), 1, np.zeros(20))
+    entries = ColumnEntries(word, values, np.zeros(20, int), np.ones(20), 1, np.zeros(20))
     [c] = best_constants_of_entries(entries, 0.1)
     assert 20.0 * (1.0 / (1.0 + np.exp(-c)) - alike) + 0.1 * c == pytest.approx(0.0, abs=1e-9)
 
@@ -156,7 +156,7 @@ def test_constants_of_a_criterion_are_those_of_a_fit(entry, with_offset):
 
     def objective(answer):
         losses = weights @ answer.losses_at("v", held.rows, held.columns, held.values)
-        effects = answer.problem.effects("v", answer.effects)
+        effects = answer.problem.reported_effects("v", answer.effects)
         return losses + (0.0 if ridge is None else 0.5 * ridge * np.sum(effects**2))
 
     least = objective(fit)

@@ -453,7 +453,9 @@ def stated(fit, data, row):
         name, values = block.name, data[block.name][row]
         seen = np.flatnonzero(~np.isnan(values))
         own = fit.problem.columns(name)
-        effects = fit.problem.effects(name, fit.effects) if name in fit.effects else np.zeros(0)
+        effects = (
+            fit.problem.reported_effects(name, fit.effects) if name in fit.effects else np.zeros(0)
+        )
         predictor = z[own] + (fit.problem.layout(name).biases(effects) if block.bias else 0.0)
         if block.row_effects:
             added[name] = cp.Variable()

@@ -441,3 +441,14 @@ def test_steps_that_begin_at_another_estimate_end_at_the_same_one():
         found.components.covariances, plain.components.covariances, atol=1e-4
     )
     assert found.evidence == pytest.approx(plain.evidence, abs=1e-4)
+
+
+def test_a_mixture_has_components_and_no_option_of_factors():
+    """``factors=`` is refused, and the history counts the Gaussians that were asked for."""
+    x = np.random.default_rng(0).standard_normal((30, 3)) * [1.0, 2.0, 3.0]
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=1e-4))], [mc.GaussianRows(components=2)])
+    for factors in (2, 1.5, "many"):
+        with pytest.raises(mc.ModelError, match=r"GaussianRows\(\) has none: drop it"):
+            mc.posterior(model, {"x": x}, factors=factors, progress=False)
+    answer = mc.posterior(model, {"x": x}, method="variational", progress=False)
+    assert {sweep.n_factors for sweep in answer.history} == {2}

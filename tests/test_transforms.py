@@ -179,7 +179,7 @@ def test_targets_are_the_values_of_any_model_through_its_chain(example, seed):
     for block in model.blocks:
         name, table, chain = block.name, problem.tables[block.name], problem.transforms(block.name)
         values = table.in_data_units().values
-        predictors, targets = problem.compared(name, z, effects)
+        predictors, targets = problem.predictors_and_targets(name, z, effects)
         places = problem.latent_places(name, table.rows, table.columns)
         fitted = problem.fitted_at(name, z, effects, table.rows, table.columns)
         if block.likelihood.location:

@@ -252,6 +252,18 @@ def completed(frame):
     return run
 
 
+def drawn(frame, terms):
+    """A task: draws of a table with terms of a regression, in standard deviations of columns."""
+
+    def run():
+        answer = mc.complete(frame, random_state=0, progress=False)
+        draws = np.array([draw.to_numpy(float) for draw in answer.draws(20, 0, terms=terms)])
+        spread = np.nanstd(frame.to_numpy(float), axis=0)
+        return Outcome(np.ravel(draws.mean(axis=0) / spread), False, "drawn", 0.0)
+
+    return run
+
+
 def pathed(model, data, verb, **options):
     """A task: many fits, whose answers are their objectives or their scores."""
 
@@ -339,6 +351,12 @@ def tasks():
     made["posterior counts"] = of_posterior(
         mc.Model([mc.Block("x", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)]), {"x": counts}
     )
+    small = low_rank((24, 8), 2, 0.3, 5)
+    labels = np.where(np.isnan(small), np.nan, (np.nan_to_num(small) > 0.0).astype(float))
+    made["small posterior"] = of_posterior(both, {"x": small, "y": labels}, factors=2)
+    squares = pd.DataFrame({"a": wide[:, 0], "b": wide[:, 1]})
+    squares["c"] = squares["b"] + np.square(squares["a"])
+    made["draws with a square"] = drawn(squares, ["I(a**2)"])
     made["table of 150"] = completed(mixed_frame(150, 0))
     made["table of 60"] = completed(mixed_frame(60, 1))
     made["table with gaps together"] = completed(mixed_frame(150, 2, "together"))

@@ -1,4 +1,4 @@
-"""Floor 6: solvers, the one loop around them, certificates, and the choice among them."""
+"""Solvers, the one loop around them, certificates, and the choice among them."""
 
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.backend import (

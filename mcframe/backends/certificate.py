@@ -601,7 +601,7 @@ class PrimalValues:
         loss, gradients = program.loss, evaluation.entry_gradients
         rounding = loss.rounding(evaluation.iterate.z, evaluation.effects, gradients)
         mixed = program.penalty.mixes_columns
-        rounding_of_entries = EPS * latent.length * evaluation.entries.stretch
+        rounding_of_entries = EPS * latent.length * evaluation.entries.largest_scale
         resolution = loss.moved_by(rounding_of_entries, gradients) if mixed else 0.0
         return cls(program, candidate, evaluation, main, term_values, rounding, resolution)
 

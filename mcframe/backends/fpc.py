@@ -273,7 +273,7 @@ def published_steps(program: Program) -> tuple[float, float]:
         fraction = 1.0 if block_loss.likelihood.quadratic else PUBLISHED_STEP_FRACTION
         stretch = float(np.max(stretches[block_loss.part], initial=0.0)) or 1.0
         if program.background:
-            stretch = program.entries.stretch**2
+            stretch = program.entries.largest_scale**2
         limits.append(fraction / (block_loss.curvature * stretch))
         if block_loss.layout.n_biases:
             ridge = block_loss.effects.ridge

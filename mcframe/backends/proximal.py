@@ -481,7 +481,7 @@ def may_take_newton_step(program: Program, state: ProximalState) -> bool:
     norm_alone = isinstance(penalty.main, Factored) and isinstance(penalty.main.chart, Flat)
     norm_alone = norm_alone and not (program.terms or penalty.smooth or program.entries.sparse)
     norm_alone = norm_alone and not any(
-        block_loss.is_envelope for block_loss in program.loss.block_losses
+        block_loss.likelihood.differs_by_entry for block_loss in program.loss.block_losses
     )
     ready = state.steady_steps >= state.steps_before_newton
     return norm_alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)

@@ -157,7 +157,9 @@ class RowLosses:
                 losses, gradient_of_losses = block_loss.at(effects).value_and_gradient(
                     predictor, block_loss.y
                 )
-                gradients[block_loss.part] = np.ravel(block_loss.stretch * gradient_of_losses)
+                gradients[block_loss.part] = np.ravel(
+                    block_loss.gradient_scale * gradient_of_losses
+                )
                 losses = block_loss.scale * losses
                 objectives = objectives + self.by_rows(block_loss, losses)
                 sizes = sizes + self.by_rows(block_loss, np.abs(losses))

@@ -1,1 +1,1 @@
-"""Floor 12: the commands of ``mcframe`` at a terminal, thin layers over the public verbs."""
+"""The commands of ``mcframe`` at a terminal, thin layers over the public verbs."""

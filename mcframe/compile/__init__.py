@@ -1,4 +1,4 @@
-"""Floor 5: a problem becomes a program of numbers, and an answer finds its way back."""
+"""A problem becomes a program of numbers, and an answer finds its way back."""
 
 from mcframe.compile.compiling import (
     CompiledProblem,

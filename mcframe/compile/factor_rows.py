@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.compile.program import Evaluation, Program
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.rounding import TINY
+from mcframe.contracts.rounding import SUM_ROUNDING, TINY, VALUE_ROUNDING
 from mcframe.numerics import kernels
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.tapering import ScalingCosts
@@ -112,7 +112,7 @@ class FactorRows:
                 of_all if np.isfinite(of_rows) else of_rows for of_rows, of_all in own_and_all
             ]
         pairs = zip(bounds, self.by_blocks, strict=True)
-        return all(np.all(w >= bound * (1.0 - 1e-12)) for bound, (_, w) in pairs)
+        return all(np.all(w >= bound * (1.0 - SUM_ROUNDING)) for bound, (_, w) in pairs)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor.
@@ -243,7 +243,7 @@ def descended(
         factor = current + share[:, None] * (updated - current)
         values = objectives(share, factor)
         with np.errstate(invalid="ignore"):
-            unsettled &= ~(values <= at_first + 1e-14 * np.abs(at_first))
+            unsettled &= ~(values <= at_first + VALUE_ROUNDING * np.abs(at_first))
         if not unsettled.any():
             return factor
     share[unsettled] = 0.0

@@ -10,14 +10,16 @@ import numpy as np
 
 from mcframe.compile.effects import Effects, EntryEffects, described_effects
 from mcframe.compile.equations import EffectSquares, SquaresAt
+from mcframe.compile.solving import in_shape_of_gradients
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, PointwiseLoss, TwiceDifferentiable
 from mcframe.contracts.limits import CACHED_NUMBERS
 from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, SUMMAND_ROUNDING, TINY
 from mcframe.model import Layout
 
-# The least second derivative that steps count with, relative to the curvature.
-MIN_CURVATURE_SHARE = 0.1
+# The least second derivative that steps count with, relative to the curvature, and to the largest
+# one where there is no bound on the curvature.
+MIN_CURVATURE_SHARE, MIN_SHARE_OF_LARGEST = 0.1, 1e-6
 # Moves that are extrapolated, in units of the length scale: momentum may be ten
 # times as long as the step whose curvature is measured from there.
 EXTRAPOLATION_RADIUS = 0.005
@@ -118,7 +120,7 @@ class BlockLoss(BlockLossSummary):
     def largest_gradient(self) -> float:
         """The largest gradient at z = 0: effects may leave none of it but rounding."""
         z = self.by_entries(np.zeros(self.n_numbers))
-        gradients = np.abs(self.stretch * self.likelihood.value_and_gradient(z, self.y)[1])
+        gradients = np.abs(self.gradient_scale * self.likelihood.value_and_gradient(z, self.y)[1])
         return float(np.max(gradients, initial=0.0))
 
     @property
@@ -137,10 +139,9 @@ class BlockLoss(BlockLossSummary):
         return float(np.sum(self.scale * np.ones(self.y.size)))
 
     @property
-    def stretch(self) -> Any:
+    def gradient_scale(self) -> Any:
         """The scale in the shape of the gradients."""
-        several = self.width > 1 and np.ndim(self.scale) > 0
-        return np.asarray(self.scale)[:, None] if several else self.scale
+        return in_shape_of_gradients(self.scale, self.width)
 
     def by_entries(self, numbers: Array) -> Array:
         """Flat numbers as likelihoods take them: (N,), or (N, K) for K columns."""
@@ -191,14 +192,9 @@ class BlockLoss(BlockLossSummary):
         effects = self.solve(z, warm, squares)
         return self.value_and_gradient(z, effects, out)[0], effects
 
-    @property
-    def is_envelope(self) -> bool:
-        """True of the envelope of a loss without a gradient, whose second derivative jumps."""
-        return self.likelihood.differs_by_entry
-
     def keeps_curvature(self, moved: Array) -> bool:
         """True where second derivatives stay much the same if z moves by so much."""
-        if self.is_envelope:
+        if self.likelihood.differs_by_entry:  # an envelope, whose second derivative jumps
             return False
         longest = float(np.max(np.abs(moved), initial=0.0))
         return (
@@ -231,7 +227,7 @@ class BlockLoss(BlockLossSummary):
             scale = self.scale_of(part)
             if isinstance(scale, np.ndarray):
                 value += float(np.dot(scale, losses))
-                np.multiply(self.stretch[part], derivatives, out=shaped[part])
+                np.multiply(self.gradient_scale[part], derivatives, out=shaped[part])
             else:
                 value += scale * float(np.sum(losses))
                 np.multiply(scale, derivatives, out=shaped[part])
@@ -258,7 +254,9 @@ class BlockLoss(BlockLossSummary):
         likelihood = self.at(effects)
         if not isinstance(likelihood, TwiceDifferentiable):
             return 0.0
-        second = self.stretch * likelihood.second_derivative(self.predictor(z, effects), self.y)
+        second = self.gradient_scale * likelihood.second_derivative(
+            self.predictor(z, effects), self.y
+        )
         return float(np.max(second, initial=0.0))
 
     def newton_weights(
@@ -284,7 +282,9 @@ class BlockLoss(BlockLossSummary):
                 bounded = np.isfinite(self.curvature)
                 if highest is None:
                     highest = self.curvature if bounded else float(np.max(second, initial=0.0))
-                second = np.maximum(second, (MIN_CURVATURE_SHARE if bounded else 1e-6) * highest)
+                second = np.maximum(
+                    second, (MIN_CURVATURE_SHARE if bounded else MIN_SHARE_OF_LARGEST) * highest
+                )
                 return second[:1].copy() if np.all(second == second[:1]) else second
         scale = self.scale * np.ones(self.y.size)
         return np.repeat(scale * float(likelihood.curvature), self.width)
@@ -311,7 +311,7 @@ class BlockLoss(BlockLossSummary):
         for part in self.slices(self.likelihood):
             slice_gradients, factor = (
                 gradients[part],
-                self.stretch[part] if by_entry else self.scale,
+                self.gradient_scale[part] if by_entry else self.scale,
             )
             terms = likelihood.conjugate(slice_gradients / factor, self.y[part])
             terms = self.scale_of(part) * terms
@@ -356,7 +356,7 @@ class BlockLoss(BlockLossSummary):
             sizes = sizes + np.abs(self.y)
         steps = SUMMAND_ROUNDING * sizes
         first = float(np.sum(np.abs(gradient) * steps.ravel()))
-        return first + float(np.sum(self.stretch * self.rise(steps)))
+        return first + float(np.sum(self.gradient_scale * self.rise(steps)))
 
     def rise(self, steps: Array) -> Array:
         """The most that steps of these lengths raise a loss from where its gradient is 0."""
@@ -425,10 +425,10 @@ class BlockLoss(BlockLossSummary):
         gradients = self.by_entries(gradient)
         likelihood = self.likelihood
         assert isinstance(likelihood, Conjugate)
-        unscaled = gradients / self.stretch
+        unscaled = gradients / self.gradient_scale
         nearest = likelihood.nearest_gradient(unscaled, self.y)
         # What stays where it is stays to the last bit.
-        scaled = np.where(nearest == unscaled, gradients, self.stretch * nearest)
+        scaled = np.where(nearest == unscaled, gradients, self.gradient_scale * nearest)
         return np.asarray(scaled).ravel()
 
     def start(self) -> Array:

@@ -4,7 +4,6 @@ The one of all of Z is a function of singular values, of factors, or of rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.equations import Directions, EffectSquares, equations_of_effects
+from mcframe.compile.loss import BlockEffects
 from mcframe.contracts.arrays import Array, Shape
 from mcframe.contracts.term import (
     Composed,
@@ -257,10 +257,6 @@ def split_rows(stacked: Array, n_rows: int) -> LowRank:
     return LowRank(stacked[:n_rows], stacked[n_rows:])
 
 
-# The free effects of each block of the losses; None where nothing is asked of them.
-Effects = Sequence[Array | None] | None
-
-
 @attrs.frozen(eq=False)
 class BlockTerm:
     """A term at a ``submatrix`` of W, some of its columns, which its methods take.
@@ -284,7 +280,7 @@ class BlockTerm:
     block_index: int | None = None
     layout: Layout | None = None
 
-    def added(self, effects: Effects, shape: Shape) -> Array | float:
+    def added(self, effects: BlockEffects | None, shape: Shape) -> Array | float:
         """The sums of effects that are added to the argument of the term, in every cell."""
         if self.block_index is None or self.layout is None or effects is None:
             return 0.0
@@ -363,7 +359,7 @@ class BlockTerm:
             return None
         return self.term.fixed if self.factor is None else self.term.fixed / self.factor[:, 0]
 
-    def argument(self, submatrix: Array, effects: Effects = None) -> Array:
+    def argument(self, submatrix: Array, effects: BlockEffects | None = None) -> Array:
         """The argument of the term: its submatrix, scaled, with the effects of its block added."""
         return self.scaled(submatrix) + self.added(effects, submatrix.shape)
 
@@ -372,15 +368,17 @@ class BlockTerm:
         term = self.term.recession()
         return None if term is None else attrs.evolve(self, term=term, multiplier=None)
 
-    def value(self, submatrix: Array, effects: Effects = None) -> float:
+    def value(self, submatrix: Array, effects: BlockEffects | None = None) -> float:
         """The term at its submatrix and the effects of all blocks."""
         return self.term.value(self.argument(submatrix, effects))
 
-    def rounding(self, submatrix: Array, effects: Effects = None) -> float:
+    def rounding(self, submatrix: Array, effects: BlockEffects | None = None) -> float:
         """Bound on how far rounding moves that, beyond that of a short sum."""
         return self.term.rounding(self.argument(submatrix, effects))
 
-    def value_and_dual(self, submatrix: Array, effects: Effects = None) -> tuple[float, Array]:
+    def value_and_dual(
+        self, submatrix: Array, effects: BlockEffects | None = None
+    ) -> tuple[float, Array]:
         """Value and dual matrix of a smooth term; of an envelope e(v) and Y.
 
         (Y - multiplier) / stiffness is then K Z - c - X.
@@ -393,7 +391,7 @@ class BlockTerm:
         dual = self.stiffness * (shifted - nearest)
         return value + 0.5 * float(np.vdot(dual, dual)) / self.stiffness, dual
 
-    def forward(self, submatrix: Array, effects: Effects = None) -> Array:
+    def forward(self, submatrix: Array, effects: BlockEffects | None = None) -> Array:
         """The argument of the prox."""
         argument = self.argument(submatrix, effects)
         return self.term.forward(argument) if isinstance(self.term, Composed) else argument
@@ -406,7 +404,7 @@ class BlockTerm:
         """The prox of what the map leads to."""
         return self.inner.prox(image, step)
 
-    def project(self, submatrix: Array, effects: Effects = None) -> Array:
+    def project(self, submatrix: Array, effects: BlockEffects | None = None) -> Array:
         """A submatrix of W with which the term, a set's, is 0 at these effects.
 
         The nearest one if nothing scales it.

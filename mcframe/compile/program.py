@@ -141,7 +141,7 @@ class Entries:
         return self.pattern.seed
 
     @property
-    def stretch(self) -> float:
+    def largest_scale(self) -> float:
         """The largest number of a Z whose W has entries of at most 1."""
         return 1.0 if self.scales is None else self.scales.largest
 
@@ -367,7 +367,7 @@ class Program:
         return squares
 
     @cached_property
-    def held(self) -> frozenset[int]:
+    def fixed_blocks(self) -> frozenset[int]:
         """The blocks whose effects a set of predictors determines, and not the losses alone."""
         terms = [term for term in self.terms if not term.smooth]
         return frozenset(term.block_index for term in terms if term.block_index is not None)
@@ -516,7 +516,7 @@ class Program:
         else:
             squares = self.squares_at(iterate)
             loss = self.loss.evaluate(
-                iterate.z, warm, fixed, nearly, squares=squares, fixed_blocks=self.held
+                iterate.z, warm, fixed, nearly, squares=squares, fixed_blocks=self.fixed_blocks
             )
         return self.add_smooth_terms(iterate, loss)
 

@@ -22,7 +22,14 @@ from mcframe.contracts.limits import (
     MOST_STEPS,
     REFINEMENTS,
 )
-from mcframe.contracts.rounding import DAMPING, EPS, RESULT_ROUNDING, SUM_ROUNDING, TINY
+from mcframe.contracts.rounding import (
+    DAMPING,
+    EPS,
+    RESULT_ROUNDING,
+    SUM_ROUNDING,
+    TINY,
+    VALUE_ROUNDING,
+)
 from mcframe.runtime.machine import check_time
 
 
@@ -95,7 +102,7 @@ class Curvature:
         """The product N' D N x, where D has numbers of the rows on its diagonal."""
         return np.asarray(self.table.T @ (rows * (self.table @ others)))
 
-    def written(self, diagonal: Array) -> Array:
+    def dense(self, diagonal: Array) -> Array:
         """G'HG (effects x effects) of single numbers' effects, written out, with this diagonal."""
         layout = self.effects.layout
         whole: Array = np.diag(diagonal)
@@ -114,9 +121,15 @@ class Curvature:
         """The product x -> N' D N x."""
         return partial(self.eliminated, rows)
 
-    def written_out(self, rows: Array) -> Array:
+    def dense_elimination(self, rows: Array) -> Array:
         """N' D N."""
         return (self.table.T @ (sp.diags_array(rows) @ self.table)).toarray()
+
+
+def in_shape_of_gradients(weights: Array | float, width: int) -> Any:
+    """Weights of entries, or the one of all, as factors of gradients (N,), or (N, width)."""
+    several = width > 1 and np.ndim(weights) > 0
+    return np.asarray(weights)[:, None] if several else weights
 
 
 @attrs.frozen(eq=False)
@@ -135,16 +148,15 @@ class EntriesAt:
         return float(np.max(np.abs(self.z), initial=0.0))
 
     @property
-    def weights_of_numbers(self) -> Any:
+    def weights_of_gradients(self) -> Any:
         """The weights of entries in the shape of their gradients."""
-        several = self.effects.width > 1 and np.ndim(self.weights)
-        return np.asarray(self.weights)[:, None] if several else self.weights
+        return in_shape_of_gradients(self.weights, self.effects.width)
 
     def at(self, effects: Array) -> "SumsAt":
         """The sums at some effects."""
         predictor = self.effects.predictor(self.z, effects)
         losses, gradients = self.likelihood.value_and_gradient(predictor, self.y)
-        weighted = self.weights_of_numbers * gradients
+        weighted = self.weights_of_gradients * gradients
         return SumsAt(
             self,
             float(np.sum(self.weights * losses)),
@@ -167,7 +179,7 @@ class EntriesAt:
         At least this share of the curvatures of the losses' chords, by the losses and gradients
         there; to those of entries of several numbers it is added.
         """
-        weights, likelihood = self.weights_of_numbers, self.likelihood
+        weights, likelihood = self.weights_of_gradients, self.likelihood
         least: Array | float = 0.0
         if chord_share:
             assert losses is not None
@@ -375,7 +387,7 @@ def solve_coupled(
             break
         step = newton_step(current, likelihood)
         slope = float(np.dot(current.gradient, step))
-        noise = 1e-14 * current.sums.summands
+        noise = VALUE_ROUNDING * current.sums.summands
         if not slope < 0.0 or (-slope <= noise and size > 0.5 * last_size):
             break
         last_size = size
@@ -396,7 +408,7 @@ def line_search(
     order of magnitude in turn. Infinite slopes lie beyond it. Where the slope is positive the
     value is compared, too: beyond a kink it may be far above the first one with a small slope.
     """
-    highest = current.value + 1e-14 * current.sums.summands
+    highest = current.value + VALUE_ROUNDING * current.sums.summands
     low, high, slope_low, slope_high, length = 0.0, np.inf, slope, np.inf, 1.0
     for k in range(BISECTIONS):
         tried, trial = length, objective_at(current.effects + length * step)
@@ -542,7 +554,7 @@ def solve_with_squares(
         )
         return solution, usable
     lengths = np.sqrt(inverse)
-    system = curvature.written(curved) + squares.matrix
+    system = curvature.dense(curved) + squares.matrix
     np.fill_diagonal(system, diagonal)
     system = lengths[:, None] * system * lengths
     np.fill_diagonal(system, 1.0)

@@ -1,4 +1,4 @@
-"""Floor 3: constraints, one word a file."""
+"""Constraints, one word a file."""
 
 from mcframe.constraints.box import Box
 from mcframe.constraints.max_norm_ball import MaxNormBall

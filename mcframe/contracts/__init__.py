@@ -1,4 +1,4 @@
-"""Floor 0: what a word of the vocabulary or a solver must be."""
+"""What a word of the vocabulary or a solver must be."""
 
 from mcframe.contracts.errors import *
 from mcframe.contracts.likelihood import *

@@ -14,6 +14,7 @@ __all__ = [
     "SUMMAND_ROUNDING",
     "SUM_ROUNDING",
     "TINY",
+    "VALUE_ROUNDING",
 ]
 
 #: The distance from 1 to the next number of double precision.
@@ -28,6 +29,9 @@ LARGEST_MODERATE = 1e150
 FAR_PREDICTOR = 1000.0
 #: A number that a few operations give, relative to the sizes of its summands.
 SUMMAND_ROUNDING = 16.0 * EPS
+#: A value that is compared with one at a point nearby, relative to the sizes of its summands:
+#: rounding alone may raise it by this, which is no ascent.
+VALUE_ROUNDING = 1e-14
 #: A sum over many entries, such as an objective, relative to the sizes of its summands: a smaller
 #: sum is 0, and a smaller difference of two says nothing.
 SUM_ROUNDING = 1e-12

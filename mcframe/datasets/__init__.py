@@ -1,4 +1,4 @@
-"""Floor 11: real tables to try things on, read from what is installed or from your files."""
+"""Real tables to try things on, read from what is installed or from your files."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Floor 11: scikit-learn's estimators over models of a table, with its conventions.
+"""Scikit-learn's estimators over models of a table, with its conventions.
 
 Importing this package imports scikit-learn; ``import mcframe`` does not.
 """

@@ -474,7 +474,9 @@ class Fit(BlockAnswer["FitPictures"]):
             raise ModelError(
                 f"block {block!r} has no bias; declare it with mc.Block({block!r}, ..., bias=True)"
             )
-        biases = self.problem.layout(block).biases(self.problem.effects(block, self.effects))
+        biases = self.problem.layout(block).biases(
+            self.problem.reported_effects(block, self.effects)
+        )
         if declared.likelihood.width > 1:
             return biases.reshape(-1, declared.likelihood.width)
         table = self.problem.tables[block]
@@ -491,7 +493,9 @@ class Fit(BlockAnswer["FitPictures"]):
                 f"block {block!r} has no effects of rows; declare it with"
                 f" mc.Block({block!r}, ..., row_effects=True)"
             )
-        effects = self.problem.layout(block).row_effects(self.problem.effects(block, self.effects))
+        effects = self.problem.layout(block).row_effects(
+            self.problem.reported_effects(block, self.effects)
+        )
         return self.problem.tables[block].wrap_column(effects)
 
     def likelihood(self, block: str) -> Likelihood:
@@ -519,7 +523,7 @@ class Fit(BlockAnswer["FitPictures"]):
                 f"block {block!r}: {type(likelihood).__name__} is a loss without a distribution"
             )
         table = self.problem.tables[block]
-        z, y = self.problem.compared(block, self.latent, self.effects)
+        z, y = self.problem.predictors_and_targets(block, self.latent, self.effects)
         entries = np.full(table.shape, np.nan)
         places = table.rows, table.columns
         numbers = table.units.invert(table.values, *places)

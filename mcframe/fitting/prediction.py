@@ -122,7 +122,7 @@ class FittedRows(Rows):
         problem, (rows, columns) = self.problem, self.places(name, rows, columns)
         block, fitted = problem.model.block(name), problem.tables[name]
         table = table_of_values(block, fitted, rows, columns, values)
-        z, y = problem.compared(name, self.latent, self.effects, table)
+        z, y = problem.predictors_and_targets(name, self.latent, self.effects, table)
         return self.likelihood(name).of_label.value(z, y)
 
 
@@ -198,7 +198,7 @@ def table_of_values(
             f"block {block.name!r}: values[{absent[0]}] is NaN; leave out entries that are not"
             " known"
         )
-    names, offset = fitted.names, fitted.given_offset
+    names, offset = fitted.names, fitted.offset_in_data
     table = Table(fitted.shape, rows, columns, values, names=names, offset=offset)
     check_domain(block, table)
     return table.on_standard_of(fitted)

@@ -1,4 +1,4 @@
-"""Floor 9: the public harness, for our words and yours.
+"""The public harness, for our words and yours.
 
 ``check_likelihood``, ``check_regularizer`` (constraints too), ``check_solver`` and
 ``check_posterior`` raise a ``LawViolation`` that names the law, the word and the numbers.

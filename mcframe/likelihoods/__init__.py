@@ -1,4 +1,4 @@
-"""Floor 3: likelihoods, one word a file."""
+"""Likelihoods, one word a file."""
 
 from mcframe.likelihoods.bernoulli import Bernoulli
 from mcframe.likelihoods.equality import Equality

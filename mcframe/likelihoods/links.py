@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
 from mcframe.numerics.gaussian_bounds import expected_logistic, logistic_bound
 
@@ -159,7 +160,7 @@ class Probit:
         """
         above_0 = np.sqrt(2.0 * np.maximum(np.log(STEEPNESS_AT_0) - np.log(q), 0.0))
         m = np.where(q < STEEPNESS_AT_0, above_0, 1.0 / np.maximum(q, STEEPNESS_AT_0) - q)
-        for _ in range(50):
+        for _ in range(MOST_STEPS):
             r = mills(m)
             step = np.log(r / q) * r / self.second_derivative(m)
             m = m + step

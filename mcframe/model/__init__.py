@@ -1,4 +1,4 @@
-"""Floor 4: the model, and the model with data."""
+"""The model, and the model with data."""
 
 from mcframe.model.binding import Layout
 from mcframe.model.model import Block, Model, Observations

@@ -24,14 +24,14 @@ class ColumnSums(Protocol):
         """The sums of gradients at one predictor a column."""
         ...
 
-    def starts(self) -> tuple[Array, Array]:
+    def start_ranges(self) -> tuple[Array, Array]:
         """The ranges of nonsmooth predictors; those of columns without entries are empty."""
         ...
 
 
 @attrs.frozen(eq=False)
-class AtConstants:
-    """Entries with one predictor a column, and what is summed over those of each column."""
+class ColumnEntries:
+    """Entries of columns that have one predictor each, and sums over those of each column."""
 
     likelihood: Likelihood
     values: Array
@@ -40,7 +40,7 @@ class AtConstants:
     n_columns: int
     offsets: Array
 
-    def of_column(self, column: int) -> "AtConstants":
+    def of_column(self, column: int) -> "ColumnEntries":
         """The entries of one column."""
         kept = self.columns == column
         arrays = ("values", "columns", "weights", "offsets")
@@ -61,16 +61,16 @@ class AtConstants:
             shifted = self.offsets + z[self.columns]
             return self.summed(self.likelihood.value_and_gradient(shifted, self.values)[1])
 
-    def starts(self) -> tuple[Array, Array]:
+    def start_ranges(self) -> tuple[Array, Array]:
         """The ranges of nonsmooth predictors; those of columns without entries are empty."""
         start = self.likelihood.start(self.values) - self.offsets
         return ranges_of(start, self.columns, self.n_columns)
 
-    def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
-        """``lost`` at one predictor a column."""
-        return self.lost(self.likelihood.value(self.offsets + z[self.columns], self.values))
+    def excess_at(self, z: Array) -> tuple[Array, Array, Array]:
+        """``excess`` at one predictor a column."""
+        return self.excess(self.likelihood.value(self.offsets + z[self.columns], self.values))
 
-    def lost(self, losses: Array) -> tuple[Array, Array, Array]:
+    def excess(self, losses: Array) -> tuple[Array, Array, Array]:
         """The weight of each column, its losses beyond the least, and the sizes of summands."""
         least = least_losses(self.likelihood, self.values)
         sizes = np.abs(losses) + np.abs(least)
@@ -102,7 +102,7 @@ def best_constants(
     sums: ColumnSums,
     n_columns: int,
     ridge: float = 0.0,
-    slopes: Array | float = 0.0,
+    gradients_sought: Array | float = 0.0,
 ) -> Array:
     """Return the predictor c of each column with the least sum of losses, by bisection.
 
@@ -114,11 +114,11 @@ def best_constants(
     ----------
     likelihood : Likelihood
         Its parameters are given, and it takes one predictor.
-    sums : AtConstants, or what has its sums
+    sums : ColumnEntries, or what has its sums
     n_columns : int
     ridge : float
-    slopes : array (n_columns,) or float
-        The derivative that is sought instead of 0, of losses with kinks.
+    gradients_sought : array (n_columns,) or float
+        The sums of gradients that are sought instead of 0, of losses with kinks.
 
     Returns
     -------
@@ -129,9 +129,9 @@ def best_constants(
         return np.asarray(-sums.gradients(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0))
 
     def gradients(z: Array) -> Array:
-        return sums.gradients(z) + ridge * z - slopes
+        return sums.gradients(z) + ridge * z - gradients_sought
 
-    low, high = sums.starts()
+    low, high = sums.start_ranges()
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
     for k in range(BISECTIONS):
         too_high, too_low = gradients(low) > 0.0, gradients(high) < 0.0
@@ -145,7 +145,7 @@ def best_constants(
     return low + 0.5 * (high - low)
 
 
-def best_constants_of_entries(entries: AtConstants, ridge: float = 0.0) -> Array:
+def best_constants_of_entries(entries: ColumnEntries, ridge: float = 0.0) -> Array:
     """Return the best constants of columns by their entries, of K classes one for each.
 
     As ``best_constants``, but the middle where several are best, as the median of an even number
@@ -159,9 +159,9 @@ def best_constants_of_entries(entries: AtConstants, ridge: float = 0.0) -> Array
     if likelihood.width == 1 and likelihood.smooth:
         return best_constants(likelihood, entries, entries.n_columns, ridge)
     if likelihood.width == 1:  # sums that are 0 up to rounding between two kinks
-        slopes = SUM_ROUNDING * entries.total()
+        rounding = SUM_ROUNDING * entries.total()
         ends = [
-            best_constants(likelihood, entries, entries.n_columns, ridge, side * slopes)
+            best_constants(likelihood, entries, entries.n_columns, ridge, side * rounding)
             for side in (-1.0, 1.0)
         ]
         return 0.5 * (ends[0] + ends[1])
@@ -171,7 +171,7 @@ def best_constants_of_entries(entries: AtConstants, ridge: float = 0.0) -> Array
     return constants
 
 
-def best_predictors(entries: AtConstants, ridge: float) -> Array:
+def best_predictors(entries: ColumnEntries, ridge: float) -> Array:
     """Return the best constants of the classes of one column (K,)."""
     likelihood, values, offsets = entries.likelihood, entries.values, entries.offsets
     total = np.sum(entries.weights)

@@ -229,16 +229,16 @@ def origin_of(
     ``centres`` (n_biases,) are the origins of the columns if they come from other rows, too.
     """
     origin = np.zeros(layout.size)
-    left = values
+    remaining = values
     if layout.n_biases:
         biases = layout.biases(origin)
         if centres is None:
-            centres = middles_between(*ranges_of(left, columns, biases.size))
+            centres = middles_between(*ranges_of(remaining, columns, biases.size))
         biases[:] = centres
-        left = left - biases[columns]
+        remaining = remaining - biases[columns]
     if layout.n_row_effects:
         of_rows = layout.row_effects(origin)
-        of_rows[:] = middles_between(*ranges_of(left, rows, of_rows.size))
+        of_rows[:] = middles_between(*ranges_of(remaining, rows, of_rows.size))
     return origin if np.any(origin) else None
 
 

@@ -345,7 +345,7 @@ def in_parts(sequence: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
         sequence = sequence if sequence.null_count() else sequence.to_numpy()
     if (
         isinstance(sequence, np.ndarray)
-        and sequence.dtype.kind in "iufmM"
+        and sequence.dtype.kind in SORTED_KINDS
         and not np.ma.is_masked(sequence)
     ):
         yield by_appearance(sequence)

@@ -237,7 +237,7 @@ class Problem:
         # A weight that underflows still means a ridge, with which a block has an intercept.
         return max(self.scale(name) * weight, TINY) if weight else 0.0
 
-    def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
+    def reported_effects(self, name: str, effects: Mapping[str, Array]) -> Array:
         """A block's effects counted from 0, as they are reported.
 
         With biases, unpenalised row effects are reported with a mean of 0 over the rows with
@@ -262,7 +262,7 @@ class Problem:
             return likelihood.with_parameters(layout.parameters(effects[name]))
         return likelihood
 
-    def compared(
+    def predictors_and_targets(
         self,
         name: str,
         latent: LowRank,
@@ -389,7 +389,7 @@ class Problem:
 
     def loss_of_cells(self, name: str, latent: LowRank, effects: Mapping[str, Array]) -> float:
         """The losses of the entries of one block, and those of its unwritten cells."""
-        table, (z, y) = self.tables[name], self.compared(name, latent, effects)
+        table, (z, y) = self.tables[name], self.predictors_and_targets(name, latent, effects)
         losses = self.likelihood(name, effects).value(z, y)
         losses = losses if table.weights is None else table.weights * losses
         total, cells = self.scale(name) * float(np.sum(losses)), self.implicit_cells(name)

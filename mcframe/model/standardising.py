@@ -9,7 +9,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.rounding import EPS
 from mcframe.model.best_constants import (
-    AtConstants,
+    ColumnEntries,
     best_constants,
     best_constants_of_entries,
     no_predictors,
@@ -96,7 +96,7 @@ def losses_at_best_constants(
         return np.zeros(n_columns)
     kept = several[columns]
     values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
-    sums = AtConstants(likelihood, values, columns, weights, n_columns, offsets)
+    sums = ColumnEntries(likelihood, values, columns, weights, n_columns, offsets)
     if fits_parameters(likelihood):
         losses = np.zeros(values.size)
         for column in np.unique(columns):
@@ -105,15 +105,15 @@ def losses_at_best_constants(
                 likelihood, offsets[of_column], values[of_column], weights[of_column]
             )
             losses[of_column] = fitted.value(offsets[of_column], values[of_column])
-        return mean_losses(*sums.lost(losses))
+        return mean_losses(*sums.excess(losses))
     if likelihood.width > 1:
-        return mean_losses(*sums.lost_at(best_constants_of_entries(sums)))
+        return mean_losses(*sums.excess_at(best_constants_of_entries(sums)))
     # Where several constants are best, their losses are the same.
-    return mean_losses(*sums.lost_at(best_constants(likelihood, sums, n_columns)))
+    return mean_losses(*sums.excess_at(best_constants(likelihood, sums, n_columns)))
 
 
 def mean_losses(total: Array, lost: Array, sizes: Array) -> Array:
-    """Return the mean loss of each column from what ``lost_at`` sums up; rounding is 0."""
+    """Return the mean loss of each column from what ``excess_at`` sums up; rounding is 0."""
     return np.where(lost > LOSS_ROUNDING * sizes, lost, 0.0) / np.where(total > 0.0, total, 1.0)
 
 

@@ -143,7 +143,7 @@ class Table:
         )
 
     @property
-    def given_offset(self) -> CellNumbers | OffsetWithoutData | None:
+    def offset_in_data(self) -> CellNumbers | OffsetWithoutData | None:
         """The offset as the data have it, also where units have taken it off the values."""
         return self.offset if self.original is None else self.original.offset
 
@@ -185,9 +185,9 @@ class Table:
         """The columns of a row without an observed entry."""
         start, stop = np.searchsorted(self.rows, [row, row + 1])
         entries = slice(int(start), int(stop))
-        left = np.ones(self.shape[1], dtype=bool)
-        left[self.columns[entries][~np.isnan(self.values[entries])]] = False
-        return np.flatnonzero(left)
+        unobserved = np.ones(self.shape[1], dtype=bool)
+        unobserved[self.columns[entries][~np.isnan(self.values[entries])]] = False
+        return np.flatnonzero(unobserved)
 
     @property
     def row_counts(self) -> IntArray:
@@ -314,7 +314,7 @@ class Table:
 # Attributes that a table has without its entries, too.
 ATTRIBUTES_WITHOUT_ENTRIES = {
     *("shape", "n_cells", "has_implicit_cells", "index", "names", "row_label", "column_label"),
-    *("original", "given_offset", "offset", "units", "applied", "pending", "transforms"),
+    *("original", "offset_in_data", "offset", "units", "applied", "pending", "transforms"),
     *("wrap", "wrap_column", "wrap_row"),
 }
 
@@ -344,14 +344,14 @@ class TableWithoutData:
 
     @classmethod
     def of(cls, block: str, table: "Table | TableWithoutData") -> "TableWithoutData":
-        """Leave the entries of a table behind, and the way to them."""
+        """The table without its entries, and without what could still reach them."""
         if isinstance(table, TableWithoutData):
             return table.without_data()
         nowhere = np.zeros(0, dtype=np.intp)
         return cls(block, table.select(nowhere), table.row_counts)
 
     def without_data(self) -> "TableWithoutData":
-        """Return what holds no way to the entries either: itself."""
+        """Itself; one whose entries stay in partitions returns a table that cannot ask these."""
         return self
 
     def unobserved_columns(self, row: int) -> Any:

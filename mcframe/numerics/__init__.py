@@ -1,1 +1,1 @@
-"""Floor 2: arithmetic that knows no models."""
+"""Arithmetic that knows no models."""

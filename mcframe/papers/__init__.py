@@ -1,4 +1,4 @@
-"""Floor 10: the papers behind mcframe: the problems they state, the algorithms they published."""
+"""The papers behind mcframe: the problems they state, the algorithms they published."""
 
 from mcframe.papers.goldberg import fixed_point_mc_1 as fixed_point_mc_1
 from mcframe.papers.goldberg import fixed_point_mc_b as fixed_point_mc_b

@@ -1,4 +1,4 @@
-"""Floor 9: rows that no process has all of, in partitions, on disk or on a cluster.
+"""Rows that no process has all of, in partitions, on disk or on a cluster.
 
 The only package that knows of partitions, chunks and Dask. Nothing below the entry points imports
 it: it registers itself as a ``RowStore``, for which the verbs ask.

@@ -20,7 +20,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
-from mcframe.model.best_constants import AtConstants, best_constants
+from mcframe.model.best_constants import ColumnEntries, best_constants
 from mcframe.model.binding import Totals, counts_of, middles_between, notes_on_gaps, targets_of
 from mcframe.model.standardising import mean_losses, weights_of_entries
 from mcframe.model.table import Standard, Table
@@ -405,9 +405,9 @@ def standard_of_partitions(
     if block.likelihood.why_no_optimum is not None:
         return unweighted  # a variance that is learned weighs each column by itself
     arguments = PART, block.name, unweighted, lowest < highest
-    sums_at = SumsAtConstants(partitions, PartValue(at_constants, arguments))
+    sums_at = PartitionedColumnSums(partitions, PartValue(column_entries, arguments))
     z = best_constants(block.likelihood, sums_at, lowest.size)
-    losses = mean_losses(*sums_at.lost_at(z))
+    losses = mean_losses(*sums_at.excess_at(z))
     return attrs.evolve(unweighted, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
 
 
@@ -422,28 +422,28 @@ def ranges_in(units: Units, lowest: Array, highest: Array) -> tuple[Array, Array
 
 
 @attrs.frozen(eq=False)
-class SumsAtConstants:
-    """``AtConstants`` of all partitions, of the columns with several values."""
+class PartitionedColumnSums:
+    """``ColumnEntries`` of all partitions, of the columns with several values."""
 
     partitions: Partitions
     constants: PartValue  # those of each partition
 
     def total(self) -> Array:
         """The weight of each column."""
-        return np.asarray(self.partitions.sum(AtConstants.total, self.constants))
+        return np.asarray(self.partitions.sum(ColumnEntries.total, self.constants))
 
     def gradients(self, z: Array) -> Array:
         """The sums of gradients at one predictor a column."""
-        return np.asarray(self.partitions.sum(AtConstants.gradients, self.constants, z))
+        return np.asarray(self.partitions.sum(ColumnEntries.gradients, self.constants, z))
 
-    def starts(self) -> tuple[Array, Array]:
+    def start_ranges(self) -> tuple[Array, Array]:
         """The ranges of nonsmooth predictors."""
         lowest, highest = self.partitions.sum(ranges_of_starts, self.constants)
         return lowest.numbers, -highest.numbers
 
-    def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
+    def excess_at(self, z: Array) -> tuple[Array, Array, Array]:
         """Weights, losses and sizes at one predictor a column."""
-        total, lost, sizes = self.partitions.sum(AtConstants.lost_at, self.constants, z)
+        total, lost, sizes = self.partitions.sum(ColumnEntries.excess_at, self.constants, z)
         return total, lost, sizes
 
 
@@ -461,11 +461,11 @@ def column_moments(
     return total, sums, squares
 
 
-def at_constants(part: Part, block: str, standard: Standard, several: Mask) -> AtConstants:
+def column_entries(part: Part, block: str, standard: Standard, several: Mask) -> ColumnEntries:
     """The entries of a partition in columns with several values, in standard units."""
     table = part.tables[block].standardised(standard)
     table = table.select(np.flatnonzero(several[table.columns]))
-    return AtConstants(
+    return ColumnEntries(
         part.source.model.block(block).likelihood,
         table.values,
         table.columns,
@@ -475,7 +475,7 @@ def at_constants(part: Part, block: str, standard: Standard, several: Mask) -> A
     )
 
 
-def ranges_of_starts(entries: AtConstants) -> tuple[ElementwiseMin, ElementwiseMin]:
+def ranges_of_starts(entries: ColumnEntries) -> tuple[ElementwiseMin, ElementwiseMin]:
     """The least nonsmooth predictors of each column, and the largest with the other sign."""
-    lowest, highest = entries.starts()
+    lowest, highest = entries.start_ranges()
     return ElementwiseMin(lowest), ElementwiseMin(-highest)

@@ -282,7 +282,7 @@ class CurvatureInParts:
         sharded = RowSharded(rows)
         if self.effects.size - rows.size > EXPLICIT_COLUMNS:
             return lambda others: self.sum(Curvature.eliminated, sharded, others)
-        matrix = self.sum(Curvature.written_out, sharded)
+        matrix = self.sum(Curvature.dense_elimination, sharded)
         return lambda others: matrix @ others
 
 

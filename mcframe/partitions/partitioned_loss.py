@@ -54,7 +54,7 @@ class PartitionedEntries:
     scales: Scales | None = None
 
     @property
-    def stretch(self) -> float:
+    def largest_scale(self) -> float:
         """The largest number of a Z whose W has entries of at most 1."""
         return 1.0 if self.scales is None else self.scales.largest
 
@@ -151,7 +151,7 @@ class PartitionedMatrix(Operator):
     def norm(self) -> float:
         """A bound on the Frobenius norm, which is exact by A'A where that is known."""
         if self.square is None or self.square.gram is None:
-            return self.entries.stretch * self.entries.norm(self.values)
+            return self.entries.largest_scale * self.entries.norm(self.values)
         return abs(self.factor) * float(np.sqrt(np.trace(self.square.gram.value)))
 
     def multiple(self, factor: float) -> "PartitionedMatrix":

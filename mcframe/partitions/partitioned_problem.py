@@ -113,8 +113,8 @@ class TableInPartitions(TableWithoutData):
     def without_data(self) -> TableWithoutData:
         """The shape and the labels alone, without the way to the partitions."""
         empty, original = self.empty, self.empty.original
-        if empty.given_offset is not None:
-            gone = OffsetWithoutData(empty.given_offset.shape, self.block)
+        if empty.offset_in_data is not None:
+            gone = OffsetWithoutData(empty.offset_in_data.shape, self.block)
             empty = attrs.evolve(
                 empty,
                 offset=None if empty.offset is None else gone,

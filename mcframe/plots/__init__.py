@@ -1,4 +1,4 @@
-"""Floor 8: pictures of data and answers. ``fit.plot.gap()`` is ``mcframe.plots.gap(fit)``.
+"""Pictures of data and answers. ``fit.plot.gap()`` is ``mcframe.plots.gap(fit)``.
 
 Each function draws into the ``ax`` of matplotlib that it is given, or into a new figure, and
 returns the axes. They need matplotlib, which ``pip install "mcframe[plot]"`` brings.

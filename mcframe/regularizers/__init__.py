@@ -1,4 +1,4 @@
-"""Floor 3: regularizers, one word a file."""
+"""Regularizers, one word a file."""
 
 from mcframe.regularizers.gaussian_rows import GaussianRows
 from mcframe.regularizers.max_norm import MaxNorm

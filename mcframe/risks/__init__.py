@@ -1,4 +1,4 @@
-"""Floor 3: risks, which read unlabeled entries too."""
+"""Risks, which read unlabeled entries too."""
 
 from mcframe.risks.risk_mixture import RiskMixture
 

@@ -1,1 +1,1 @@
-"""Floor 1: the machine that computes: threads, memory, time, files of scratch, and progress."""
+"""The machine that computes: threads, memory, time, files of scratch, and progress."""

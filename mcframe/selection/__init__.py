@@ -1,4 +1,4 @@
-"""Floor 9: one model at many weights, and which of them to take."""
+"""One model at many weights, and which of them to take."""
 
 from mcframe.contracts.validators import suggest_options as _suggest_options
 from mcframe.model.held_out import Held

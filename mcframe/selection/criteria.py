@@ -28,7 +28,7 @@ from mcframe.contracts.validators import a_type, as_given, block_name
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.model.best_constants import (
-    AtConstants,
+    ColumnEntries,
     best_constants_of_entries,
     no_predictors,
     with_best_parameters,
@@ -594,7 +594,7 @@ def fit_of_constants(fit: Fit, name: str) -> Fit:
     bound, targets = problem.tables[name], problem.targets(name)
     offsets = None if likelihood.location else bound.offsets  # a location's are off its targets
     bound_likelihood = problem.likelihoods[name]
-    entries = AtConstants(
+    entries = ColumnEntries(
         bound_likelihood,
         targets,
         bound.columns,

@@ -220,7 +220,7 @@ def smooth(
 
     Sets of predictors are left out, too, or are stiff penalties, by which they hold effects.
     """
-    kept_sets = program.held if with_sets_of_predictors else frozenset()
+    kept_sets = program.fixed_blocks if with_sets_of_predictors else frozenset()
     terms = tuple(t for t in program.terms if t.smooth or t.block_index in kept_sets)
     kept = attrs.evolve(program, terms=terms)
     nonsmooth = [not block_loss.likelihood.smooth for block_loss in program.loss.block_losses]
@@ -252,7 +252,9 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     latent, effects = made_feasible(program, begin, stiff.evaluate(begin).effects)
     dense = latent.dense()
     # Effects that a set holds stay where it does.
-    evaluation = rounded.evaluate_at(dense, effects) if program.held else rounded.evaluate(dense)
+    evaluation = (
+        rounded.evaluate_at(dense, effects) if program.fixed_blocks else rounded.evaluate(dense)
+    )
     exact = [
         block_loss.part
         for block_loss in program.loss.block_losses

@@ -1,1 +1,1 @@
-"""Floor 2: values as arrays and JSON, files of them, and digests of content."""
+"""Values as arrays and JSON, files of them, and digests of content."""

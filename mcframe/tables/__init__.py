@@ -1,4 +1,4 @@
-"""Floor 10: a table of any columns becomes a model, and a completed table."""
+"""A table of any columns becomes a model, and a completed table."""
 
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.completing import complete

@@ -18,11 +18,16 @@ import scipy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.validators import plain
 from mcframe.tables.coding import Choice, Counts
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.formula_terms import Formula, design_of
 from mcframe.tables.semicontinuous import SemiContinuous
+
+# Proposals for the missing covariates of each row, and the sweeps after which a choice among them
+# has forgotten the first one, which was drawn without the outcomes.
+PROPOSALS, SWEEPS = 40, 15
 
 
 @attrs.frozen(eq=False)
@@ -123,7 +128,7 @@ class Regression:
         sizes = np.sqrt(np.mean(np.square(design), axis=0))
         sizes[sizes == 0.0] = 1.0
         left, values, right = np.linalg.svd(design / sizes, full_matrices=False)
-        rank = int(np.count_nonzero(values > 1e-10 * values[0]))
+        rank = int(np.count_nonzero(values > RESULT_ROUNDING * values[0]))
         degrees = n - rank
         if degrees < q + 2:
             raise ModelError(
@@ -134,7 +139,9 @@ class Regression:
         coefficients = left.T @ outcomes
         residuals = outcomes - left @ coefficients
         scatter = residuals.T @ residuals
-        scatter[np.diag_indices(q)] += 1e-9 * np.trace(scatter) / q + np.finfo(float).tiny
+        scatter[np.diag_indices(q)] += (
+            RESULT_ROUNDING * np.trace(scatter) / q + np.finfo(float).tiny
+        )
         covariance = np.atleast_2d(scipy.stats.invwishart(degrees, scatter).rvs(random_state=rng))
         noise = rng.standard_normal((rank, q)) @ np.linalg.cholesky(covariance).T
         scaled = (right.T / values) @ (coefficients + noise)
@@ -183,7 +190,6 @@ def compatible_codes(
     codes: Mapping[Any, Array],
     proposals: Mapping[Any, Array],
     rng: np.random.Generator,
-    n_sweeps: int = 15,
 ) -> dict[Any, Array]:
     """Return codes of missing entries, of all columns by name, drawn by turns.
 
@@ -199,7 +205,6 @@ def compatible_codes(
     proposals : dict from the name of a covariate to array (K x n)
         Draws of its column given the other covariates alone; observed codes do not differ.
     rng : generator
-    n_sweeps : int
     """
     n_rows = parted.outcomes[0].codes.size
     hidden = np.column_stack([column.column.missing for column in parted.outcomes])
@@ -218,7 +223,7 @@ def compatible_codes(
     proposed = {name: values[:, rows] for name, values in proposals.items()}
     designs, _ = parted.design(proposed, spec)
     chosen = rng.integers(len(designs), size=rows.size)
-    for _ in range(n_sweeps):
+    for _ in range(SWEEPS):
         design[rows] = designs[chosen, np.arange(rows.size)]
         regression = Regression.drawn(design, outcomes, rng)
         means = designs @ regression.coefficients

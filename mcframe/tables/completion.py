@@ -28,7 +28,7 @@ from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.coded_rows import CodedRows, conditioned
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
-from mcframe.tables.compatible_draws import PartedColumns, compatible_codes
+from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_codes
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -183,25 +183,21 @@ class DrawnRows(Generic[Frame]):
         return self.declared.with_codes(self.shifts.applied(codes, rng))
 
     def proposals(
-        self,
-        parted: PartedColumns,
-        posterior: RowsPosterior,
-        rng: np.random.Generator,
-        count: int = 40,
+        self, parted: PartedColumns, posterior: RowsPosterior, rng: np.random.Generator
     ) -> dict[Any, Array]:
-        """Draws of the covariates given the observed ones alone, as codes (count x n) by name."""
+        """Draws of the covariates given the observed ones alone, as codes (K x n) by name."""
         values = self.values.copy()
         for column in parted.outcomes:
             assert column.place is not None  # of a column in a block
             values[:, column.place : column.place + column.block_coding.width] = np.nan
         rows = attrs.evolve(self, values=values)
         conditioned_rows = posterior.condition(values, self.precisions)
-        drawn = conditioned_rows.draws(np.arange(len(values)), rng, count)
+        drawn = conditioned_rows.draws(np.arange(len(values)), rng, PROPOSALS)
         drawn = drawn + np.sqrt(NOISE_SHARE) * rng.standard_normal(drawn.shape)
         codes = [rows.codes(conditioned_rows, one, rng) for one in drawn]
         proposals = {}
         for column in parted.covariates:
-            whole = np.nan_to_num(np.tile(column.codes, (count, 1)))
+            whole = np.nan_to_num(np.tile(column.codes, (PROPOSALS, 1)))
             if column.column.missing.any():
                 whole[:, column.column.missing] = [one[column.name] for one in codes]
             proposals[column.name] = whole

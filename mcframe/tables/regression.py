@@ -10,6 +10,8 @@ from scipy.special import expit
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
+from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING
 from mcframe.contracts.validators import (
     Options,
     RandomState,
@@ -202,14 +204,14 @@ def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
 def logistic(design: Array, outcome: Array) -> tuple[Array, Array]:
     """Return coefficients of the largest likelihood and their covariance, by Newton's method."""
     coefficients = np.zeros(design.shape[1])
-    for _ in range(50):
+    for _ in range(MOST_STEPS):
         p = expit(design @ coefficients)
         information = (design.T * (p * (1.0 - p))) @ design
-        if np.linalg.cond(information) > 1e12:
+        if np.linalg.cond(information) > 1.0 / SUM_ROUNDING:
             break
         step = np.linalg.solve(information, design.T @ (outcome - p))
         coefficients = coefficients + step
-        if math.sqrt(float(step @ step)) < 1e-10:
+        if math.sqrt(float(step @ step)) <= RESULT_ROUNDING:
             return coefficients, np.linalg.inv(information)
     raise DataError(
         "the logistic regression has no finite coefficients: the terms separate the two values;"
