@@ -10,9 +10,13 @@ import numpy as np
 
 from mcframe.compile.effects import Effects, EntryEffects, described_effects
 from mcframe.compile.equations import EffectSquares, SquaresAt
-from mcframe.compile.solving import in_shape_of_gradients
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Conjugate, PointwiseLoss, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    PointwiseLoss,
+    TwiceDifferentiable,
+    in_shape_of_gradients,
+)
 from mcframe.contracts.limits import CACHED_NUMBERS
 from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, SUMMAND_ROUNDING, TINY
 from mcframe.model import Layout

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import PointwiseLoss, TwiceDifferentiable
+from mcframe.contracts.likelihood import PointwiseLoss, TwiceDifferentiable, in_shape_of_gradients
 from mcframe.contracts.limits import (
     BISECTIONS,
     FEW_CLASSES,
@@ -124,12 +124,6 @@ class Curvature:
     def dense_elimination(self, rows: Array) -> Array:
         """N' D N."""
         return (self.table.T @ (sp.diags_array(rows) @ self.table)).toarray()
-
-
-def in_shape_of_gradients(weights: Array | float, width: int) -> Any:
-    """Weights of entries, or the one of all, as factors of gradients (N,), or (N, width)."""
-    several = width > 1 and np.ndim(weights) > 0
-    return np.asarray(weights)[:, None] if several else weights
 
 
 @attrs.frozen(eq=False)

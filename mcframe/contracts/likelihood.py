@@ -612,6 +612,12 @@ class ParametricBySums(Parametric):
         return self.parameters_by_sums(self.parameter_sums(z, y, weights, sd), start)
 
 
+def in_shape_of_gradients(weights: Array | float, width: int) -> Any:
+    """Weights of entries, or the one of all, as factors of gradients (N,), or (N, width)."""
+    several = width > 1 and np.ndim(weights) > 0
+    return np.asarray(weights)[:, None] if several else weights
+
+
 def fits_parameters(likelihood: Likelihood) -> bool:
     """True if it has parameters that are fitted with Z, as thresholds that are not given."""
     return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
