@@ -152,6 +152,27 @@ def test_weights_make_up_for_rows_that_are_missing_where_values_are_large():
     assert LEVEL - 2.5 * errors[1] < np.mean(weighted) < LEVEL + 4 / 54 + 2.5 * errors[1]
 
 
+@pytest.mark.filterwarnings("ignore:.*have infinite intervals")
+@pytest.mark.parametrize("groups", GROUPS)
+def test_weights_hold_for_every_number_of_gaps_though_rows_have_others(groups):
+    """Odds of the hidden entries alone would count rows with many gaps, which vary less, most."""
+    rng, model, shares = np.random.default_rng(9), known_rows(np.eye(4)), []
+    probability = np.where(np.arange(300) < 150, 0.6, 0.1)[:, None]
+    for seed in range(20):
+        truth = np.where(probability > 0.5, 1.0, 3.0) * rng.standard_normal((300, 4))
+        missing = rng.random(truth.shape) < probability
+        posterior = mc.posterior(model, {"x": np.where(missing, np.nan, truth)})
+        options = {"groups": groups, "folds": 2, "random_state": seed}
+        joint = posterior.conformalize_jointly(LEVEL, probability, **options)
+        lower, upper = joint.interval("x")
+        covered = np.all((lower <= truth) & (truth <= upper) | ~missing, axis=1)
+        n_gaps = missing.sum(axis=1)
+        shares.append([covered[n_gaps == k].mean() for k in (1, 2)])
+    errors = np.std(shares, axis=0) / np.sqrt(20)
+    assert np.all(np.mean(shares, axis=0) > LEVEL - 2.5 * errors)
+    assert np.all(np.mean(shares, axis=0) < LEVEL + 0.08)
+
+
 def test_scores_of_values_are_quantiles_of_the_level_from_which_sets_contain_them():
     scores = scores_of_values(np.array([[0.7, 0.3], [0.25, 0.75], [0.5, 0.5], [1.0, 0.0]]))
     np.testing.assert_allclose(scores[:2], [[0.0, 1.03643], [1.15035, 0.0]], atol=1e-5)

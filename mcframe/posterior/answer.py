@@ -686,16 +686,19 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
         **What holds.** Assumed are rows that are exchangeable, and gaps that depend on no value,
         or only through the probabilities ``missingness``, with which entries are missing
-        independently of each other; scores are then weighted by the products of the odds of being
-        missing. With two folds a row is compared with rows of its fold, by the posterior of the
-        other one. If those have no further gaps, all missing entries of the row are covered with
-        at least the probability ``confidence_level``, given its mask, for every distribution and
-        every model. Rows with further gaps are predicted from less than the row itself; the level
-        holds if standardised errors do not become smaller by that, and it is about the level
-        where deviations of the posterior are about right. With more than two folds the posterior
-        that compares two rows is without the folds of both, and all rows count; what is proved is
-        then twice the level less 1 (as of the jackknife+: Barber, Candes, Ramdas and Tibshirani,
-        2021), and in practice it is about the level.
+        independently of each other. Scores are then weighted by the probability of the gaps of
+        the row that is predicted, over that of having a score (Tibshirani, Barber, Candes and
+        Ramdas, Conformal prediction under covariate shift, 2019): the product of the odds of the
+        hidden entries times the probability that all others are observed. With two folds a row is
+        compared with rows of its fold, by the posterior of the other one. If those have no further
+        gaps, all missing entries of the row are covered with at least the probability
+        ``confidence_level``, given its mask, for every distribution and every model. Rows with
+        further gaps are predicted from less than the row itself; the level holds if standardised
+        errors do not become smaller by that, and it is about the level where deviations of the
+        posterior are about right. With more than two folds the posterior that compares two rows is
+        without the folds of both, and all rows count; what is proved is then twice the level less
+        1 (as of the jackknife+: Barber, Candes, Ramdas and Tibshirani, 2021), and in practice it
+        is about the level.
 
         Parameters
         ----------

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import gammaln, ndtri
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask, Pairs, Positions
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning, warn_caller
@@ -502,7 +502,8 @@ class RowScorer:
         for fold, kind in zip(self.part, self.groups.kinds, strict=True):
             if kind >= 0:
                 numbers.setdefault((int(fold), int(kind)), len(numbers))
-        logs, largest = self.logs_of_gaps(), np.full(len(numbers), -np.inf)
+        logs = self.log_weights(np.arange(len(self.part)), ~self.groups.observed)
+        largest = np.full(len(numbers), -np.inf)
         scores: dict[tuple[int, int], list[tuple[Array, Array]]] = {key: [] for key in numbers}
         for count, (a, b) in enumerate(pairs):
             remaining = self.without((a, b))
@@ -547,9 +548,21 @@ class RowScorer:
             rows, places, [np.zeros((n_answers, rows.size, likelihood.values.size))]
         )
 
-    def logs_of_gaps(self) -> Array:
-        """The logarithm of the odds of the missing entries of each row."""
-        return np.sum(np.where(self.groups.observed, 0.0, self.log_odds), axis=1)
+    def log_weights(self, rows: IntArray, hidden: Mask) -> Array:
+        """The logarithms of the weights of rows, with these entries hidden (len(rows) x columns).
+
+        The probability that these entries of the row are missing and all others observed, over the
+        probability with which the row has a score: that they are observed, and of drawn entries
+        that they are chosen among the observed ones, of which there are as many as expected.
+        """
+        log_odds = self.log_odds[rows]
+        log_observed = -np.logaddexp(0.0, log_odds)
+        weights = np.sum(np.where(hidden, log_odds, log_observed), axis=1)
+        if self.groups.patterns is None:
+            sizes = np.count_nonzero(hidden, axis=1)
+            others = np.sum(np.exp(log_observed), axis=1, where=~hidden)
+            weights += gammaln(sizes + others + 1.0) - gammaln(others + 1.0) - gammaln(sizes + 1.0)
+        return np.asarray(weights)
 
     def predict_gaps(
         self, remaining: "Posterior", fold: int, number: int, cells: Mapping[str, MissingCells]
@@ -599,7 +612,7 @@ class RowScorer:
         for batch in self.batches(rows.size):
             hidden = self.groups.hidden(rows[batch], of_kind[batch])
             scores[batch] = self.largest_scores(remaining, rows[batch], hidden)
-            log_weights[batch] = np.sum(self.log_odds[rows[batch]], axis=1, where=hidden)
+            log_weights[batch] = self.log_weights(rows[batch], hidden)
         for kind in kinds:
             yield int(kind), scores[of_kind == kind], log_weights[of_kind == kind]
 
