@@ -197,6 +197,21 @@ def test_tables_that_are_too_large_say_so(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("likelihood", "is_bounded"),
+    [
+        *((mc.Gaussian(variance=0.25), False), (mc.Bernoulli("probit"), False), (LEVELS, False)),
+        *((mc.Multinomial(3), True), (mc.Quantile(0.3), True)),
+    ],
+)
+def test_likelihoods_that_keep_a_bound_say_so(likelihood, is_bounded):
+    y = np.random.default_rng(0).integers(0, 2, (12, 4)) + 1.0 * (likelihood is LEVELS)
+    y = np.where(np.random.default_rng(1).random(y.shape) < 0.2, np.nan, y)
+    model = mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)])
+    notes = mc.posterior(model, {"y": y}, factors=1, max_iter=2).notes
+    assert [f"of {type(likelihood).__name__}," in note for note in notes] == [True] * is_bounded
+
+
+@pytest.mark.parametrize(
     ("likelihood", "deviation", "least"),
     [
         (mc.Gaussian(variance=0.25), 1.0, 0.88),

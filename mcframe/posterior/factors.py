@@ -26,6 +26,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
+from mcframe.contracts.validators import listed
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.factor_state import (
@@ -73,6 +74,11 @@ PREDICTOR_NOISE_NOTE = (
     "counts or durations have Gaussian noise in their predictors, and where there is none it is"
     " found too large: on drawn tables of 40 x 10 Poisson counts the standard deviations of z were"
     " 1.5 times the exact ones"
+)
+BOUNDS_NOTE = (
+    "a bound takes the place of the log likelihood of {}, which makes standard deviations of z too"
+    " small: on drawn tables of 12 x 6 the 90 % intervals of z held 76 % for Multinomial and 86 %"
+    " for Quantile; method='sampler' is exact"
 )
 
 
@@ -131,7 +137,10 @@ class FactorPosterior(SingleDistribution):
         """Remarks on what the variances leave out, or have too much of."""
         if self.has_predictor_noise:
             return (PREDICTOR_NOISE_NOTE,)
-        return (INDEPENDENCE_NOTE,) if self.has_independent_rows else ()
+        if self.has_independent_rows:
+            return (INDEPENDENCE_NOTE,)
+        bounded = {type(b.unfitted).__name__ for b in self.observed.blocks if b.has_bound}
+        return (BOUNDS_NOTE.format(listed(sorted(bounded))),) if bounded else ()
 
     @cached_property
     def refined(self) -> "FactorPosterior":

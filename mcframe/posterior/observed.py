@@ -187,6 +187,12 @@ class ObservedBlock:
         """True if the derivatives of expected log likelihoods may take the place of a bound."""
         return self.learned_noise != "block" and isinstance(self.unfitted, ExpectedDerivatives)
 
+    @property
+    def has_bound(self) -> bool:
+        """True if a bound takes the place of the log likelihood in answers, too."""
+        exact = isinstance(self.unfitted, GaussianNoise) or self.has_expectations
+        return not exact and self.learned_noise is None
+
     def expected_observations(
         self, entries: slice, mean: Array, variance: Array
     ) -> "PseudoObservations":
