@@ -584,7 +584,7 @@ def test_a_process_that_is_killed_at_any_moment_goes_on(verb, tmp_path):
     else:
         model = mc.Model([block], [mc.NuclearNorm()])
         rest = mc.posterior(model, {"x": X}, factors=2, tol=1e-300, max_iter=1, checkpoint=file)
-        assert len(rest.history) > 2
+        assert len(rest.history) > 1  # one sweep of this call, after those of the file
     assert not file.with_name("work.npz.writing").exists()
 
 
