@@ -139,6 +139,24 @@ def holes(frame, seed, share=0.3):
     return frame.assign(**hidden)[["x1", "x2", "town", "y"]]
 
 
+def test_draws_stay_where_a_term_is_defined():
+    """Draws of ages reach below the observed ones, where the logarithm has no value."""
+    rng = np.random.default_rng(0)
+    age = rng.normal(45.0, 18.0, 200).clip(18.0)
+    pay = 2.0 * np.log(age - 17.0) + 0.3 * rng.standard_normal(200)
+    hidden = rng.random(200)
+    columns = {
+        "age": np.where(hidden < 0.3, np.nan, age),
+        "pay": np.where(hidden > 0.8, np.nan, pay),
+    }
+    completed = mc.complete(pd.DataFrame(columns))
+    assert min(draw["age"].min() for draw in completed.draws(20)) < 17.0
+    lower, upper = mc.pool.formula("pay ~ log(age - 17)", completed).interval(0.99)
+    assert lower[1] < 2.0 < upper[1]
+    drawn = completed.draws(5, terms=["log(age - 17)"])
+    assert min(draw["age"].min() for draw in drawn) > 17.0
+
+
 def test_draws_keep_the_terms_of_a_formula():
     """Without them the coefficients of the square and the product are drawn towards 0."""
     frame = holes(frame_of(n=400), 1)

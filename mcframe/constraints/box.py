@@ -17,7 +17,9 @@ from mcframe.contracts.validators import block_name, number
 def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a finite number or an infinity, kept as a Python float."""
     infinite = isinstance(value, float | np.floating) and math.isinf(value)
-    bound = float(value) if infinite else number(value, f"Box: {attribute.name}")  # type: ignore[arg-type]
+    what = f"Box: {attribute.name}"
+    needed = "a finite number or, without a bound, an infinite one is needed, for all entries"
+    bound = float(value) if infinite else number(value, what, needed)  # type: ignore[arg-type]
     object.__setattr__(instance, attribute.name, bound)
 
 

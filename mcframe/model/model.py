@@ -22,6 +22,7 @@ from mcframe.contracts.term import (
     Term,
 )
 from mcframe.contracts.validators import (
+    a_type,
     all_and_meant,
     as_given,
     block_name,
@@ -586,6 +587,11 @@ class Model:
             if isinstance(name, str) and block.name == name:
                 return block
         names = [block.name for block in self.blocks]
+        if not isinstance(name, str):
+            raise ModelError(
+                f"the name of a block is needed first, and {a_type(name)} was given; the blocks"
+                f" are {', '.join(map(repr, names))}. Of new rows ask predict_rows or condition"
+            )
         raise ModelError(f"there is no block {name!r}; {all_and_meant(name, names, 'blocks')}")
 
     def to_json(self) -> str:

@@ -22,7 +22,7 @@ from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.validators import plain
 from mcframe.tables.coding import Choice, Counts
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.formula_terms import Formula, design_of
+from mcframe.tables.formula_terms import Formula, design_of, refuse_infinite
 from mcframe.tables.semicontinuous import SemiContinuous
 
 # Proposals for the missing covariates of each row, and the sweeps after which a choice among them
@@ -77,10 +77,10 @@ class PartedColumns:
         covariates = [column for column in modelled if column not in outcomes]
         return cls(formula, tuple(outcomes), tuple(covariates))
 
-    def design(self, codes: Mapping[Any, Array], spec: Any = None) -> tuple[Array, Any]:
+    def design(self, codes: Mapping[Any, Array], spec: Any = None) -> tuple[Array, Any, list[str]]:
         """The design (... x p) at codes of the covariates: 1, themselves, and the terms.
 
-        With it how the terms were made, for a later design of the same terms.
+        With it how the terms were made, for a later design of the same terms, and their names.
         """
         import pandas as pd
 
@@ -103,9 +103,9 @@ class PartedColumns:
                 parts.append((places * coding.unit)[..., None])
                 columns[column.name] = parts[-1].ravel()
         shape = parts[0].shape[:-1]
-        _, terms, spec = design_of(self.formula.further_terms, columns, spec)
+        names, terms, spec = design_of(self.formula.further_terms, columns, spec)
         parts.append(terms.reshape(*shape, terms.shape[1]))
-        return np.concatenate([np.ones((*shape, 1)), *parts], axis=-1), spec
+        return np.concatenate([np.ones((*shape, 1)), *parts], axis=-1), spec, names
 
 
 @attrs.frozen(eq=False)
@@ -219,15 +219,22 @@ def compatible_codes(
     outcomes[~seen & ~hidden] = 0.0  # text among numbers, which is not filled
     incomplete = np.any([column.column.missing for column in parted.covariates], axis=0)
     rows = np.flatnonzero(incomplete)
-    design, spec = parted.design({name: values[0] for name, values in proposals.items()})
+    design, spec, names = parted.design({name: values[0] for name, values in proposals.items()})
     proposed = {name: values[:, rows] for name, values in proposals.items()}
-    designs, _ = parted.design(proposed, spec)
+    designs, *_ = parted.design(proposed, spec)
+    # Proposals outside of where a term is defined, as a logarithm above 0, are never chosen.
+    possible = np.all(np.isfinite(designs), axis=-1)
     chosen = rng.integers(len(designs), size=rows.size)
+    chosen = np.where(possible[chosen, np.arange(rows.size)], chosen, np.argmax(possible, axis=0))
+    design[rows] = designs[chosen, np.arange(rows.size)]
+    refuse_infinite(names, design[:, design.shape[1] - len(names) :])
+    designs = np.where(possible[..., None], designs, 0.0)
     for _ in range(SWEEPS):
         design[rows] = designs[chosen, np.arange(rows.size)]
         regression = Regression.drawn(design, outcomes, rng)
         means = designs @ regression.coefficients
         logs = regression.log_densities(means, outcomes[rows], seen[rows])
+        logs = np.where(possible, logs, -np.inf)
         chosen = np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
         design[rows] = designs[chosen, np.arange(rows.size)]
         outcomes = regression.filled(design @ regression.coefficients, outcomes, seen, rng)

@@ -265,13 +265,18 @@ def design_of(
             f" {str(error).splitlines()[0]}{hint * bool(categories)}"
         ) from None
     names, numbers = list(map(str, matrix.columns)), np.asarray(matrix, dtype=np.float64)
+    return names, numbers, matrix.model_spec
+
+
+def refuse_infinite(names: Sequence[str], numbers: Array) -> None:
+    """Raise a ``DataError`` where a term (n x p) is not finite in every row."""
     finite = np.all(np.isfinite(numbers), axis=0)
     if not np.all(finite):
         raise DataError(
-            f"term {names[int(np.argmin(finite))]} is not finite in every row, as is the logarithm"
-            " of a number that is not above 0; take another term, or declare bounds of the column"
+            f"term {names[int(np.argmin(finite))]!r} is not finite in every row, as is the"
+            " logarithm of a number that is not above 0; take another term, or declare that all"
+            " values of its column are above 0 by bounds in types=, such as ('number', 0.1, None)"
         )
-    return names, numbers, matrix.model_spec
 
 
 def in_formulas(column: Column) -> Any:

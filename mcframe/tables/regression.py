@@ -23,7 +23,7 @@ from mcframe.contracts.validators import (
 from mcframe.model.labels import is_frame
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.completion import Completion, DrawsOfTable
-from mcframe.tables.formula_terms import Formula, design_of, in_formulas
+from mcframe.tables.formula_terms import Formula, design_of, in_formulas, refuse_infinite
 from mcframe.tables.pooling import Pooled
 from mcframe.tables.pooling import pool as pool_estimates
 
@@ -170,6 +170,7 @@ def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
     wanted = {formula.outcome, *(name for term in formula.terms for name in term.columns)}
     data = {name: in_formulas(columns[name]) for name in wanted}
     names, design, _ = design_of(formula.terms, data, intercept=formula.intercept)
+    refuse_infinite(names, design)
     of_outcome, outcome = columns[formula.outcome], data[formula.outcome]
     is_label = of_outcome.form not in ("number", "date")
     if is_label and of_outcome.form != "boolean":
