@@ -733,7 +733,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),
         (["verify", "table.csv", "--rows", "none"], "a whole number from 1 is needed"),
         (["inpute", "table.csv"], "'inpute' was given; did you mean 'impute'?"),
-        (["complete", "table.csv"], "mc.complete of Python is 'impute' here"),
+        (["complete", "table.csv"], "the verb complete of Python is 'impute' here"),
         (["frobnicate"], "the commands are impute, fit, predict, verify, explain, ratings, demo"),
     ],
 )

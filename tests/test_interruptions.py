@@ -300,6 +300,7 @@ def test_work_before_a_step_that_is_cut_off_is_not_lost(monkeypatch):
 # Ctrl-C as soon as a module is looked for.
 AT_MODULE = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored in the background
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
@@ -329,6 +330,7 @@ def test_ctrl_c_while_the_command_is_loaded_ends_it_in_one_line(module, way, tmp
 
 
 def test_a_program_that_imports_the_package_keeps_its_interruptions():
-    code = "import signal, mcframe; print(signal.getsignal(signal.SIGINT))"
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "import mcframe; print(signal.getsignal(signal.SIGINT))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "default_int_handler" in said.stdout

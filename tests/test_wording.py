@@ -33,6 +33,7 @@ OF_PYTHON_ALONE = {
     *("datasets/readers.py", "fitting/fit_answer.py", "fitting/prediction.py", "loading.py"),
     *("model/forms.py", "model/labels.py", "model/table.py"),
     *("model/triples.py", "regularizers/residual_nuclear_norm.py"),
+    *("tables/formula_terms.py", "tables/regression.py"),
 }
 # Messages of other files that no command can show, each with the reason.
 UNREACHABLE = {
@@ -50,6 +51,7 @@ UNREACHABLE = {
     "thresholds=None was given": "losses alone",
     "a dict from column names": "types of files are such",
     "convert it by pandas.to_datetime": "no file has objects of Python",
+    "draws of the sampler have no evidence": "commands ask for no evidence",
 }
 OF_CODE = re.compile(
     r"\bmc\.\w|types=\{|types\[|missing=|\bpandas\.|\bnumpy\.[a-z]"

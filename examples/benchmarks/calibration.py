@@ -121,7 +121,6 @@ def of_chains(model, n_tables, seed):
         posterior = Posterior(
             problem,
             engine,
-            -np.inf,
             Status.CONVERGED,
             "",
             (),

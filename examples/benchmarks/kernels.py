@@ -77,7 +77,7 @@ def cases(pattern, rows, columns, k, rng):
     yield "entries", lambda: pattern.entries(left, right, out), 16.0 * n + both, 2.0 * n * k
     yield (
         "sampled",
-        lambda: kernels.low_rank_entries(rows, columns, left, right, out),
+        lambda: kernels.low_rank_entries(rows, columns, left, right),
         (rows.itemsize + columns.itemsize + 8.0) * n + both,
         2.0 * n * k,
     )

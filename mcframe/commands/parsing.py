@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
             what = "commands" if action.dest == "command" else "choices"
             hint = meant(str(value), list(action.choices), what)
             if what == "commands" and value == "complete":
-                hint = "mc.complete of Python is 'impute' here"
+                hint = "the verb complete of Python is 'impute' here"
             raise argparse.ArgumentError(action, f"{value!r} was given; {hint}")
 
 

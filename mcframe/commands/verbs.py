@@ -99,8 +99,8 @@ def add_verbs(commands: Subparsers) -> None:
         metavar="M",
         type=natural,
         help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...; make the"
-        " analysis on each, and combine the answers by mc.pool of Python (20 or more for"
-        " intervals)",
+        " analysis on each, and combine the answers by Rubin's rules, in Python by pool (20 or"
+        " more for intervals)",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)

@@ -130,7 +130,9 @@ class CodedRows:
         if never:
             unknown.append(f"values that the model does not know: {listed(never)}")
         if outside:
-            unknown.append(f"numbers that no row of the table has: {listed(outside)}")
+            unknown.append(
+                f"numbers outside of what their columns were taken for: {listed(outside)}"
+            )
         if unknown and unseen == "error":
             raise DataError(f"{'; '.join(unknown)}; unseen='missing' takes them as missing")
         messages += [
@@ -229,12 +231,13 @@ def outside_of_answers(
 ) -> tuple[Mask, tuple[float, float]]:
     """Which codes lie outside of the support that was detected, or of a scale of few whole ones.
 
-    And the ends of that in the units of the data.
+    And the ends of that in the units of the data. Of a scale from 0, which may be one of counts,
+    the next number is the next count; 6 or 9 on a scale from 1 to 5 may be codes of missing values.
     """
     lower, upper = coding.support
     if coding.whole is not None and coding.whole != declared.column.whole:  # a scale
         lower, upper = max(lower, coding.whole[0]), min(upper, coding.whole[1])
-    is_outside = (codes < lower) | (codes > upper)
+    is_outside = (codes < lower) | (codes > upper + (lower == 0.0 and coding.is_whole))
     return is_outside, (coding.unit * lower, coding.unit * upper)
 
 
