@@ -232,7 +232,7 @@ def outside_of_answers(
     """Which codes lie outside of the support that was detected, or of a scale of few whole ones.
 
     And the ends of that in the units of the data. Of a scale from 0, which may be one of counts,
-    the next number is the next count; 6 or 9 on a scale from 1 to 5 may be codes of missing values.
+    the next number is the next count; 6 or 9 on a scale from 1 to 5 may be codes for gaps.
     """
     lower, upper = coding.support
     if coding.whole is not None and coding.whole != declared.column.whole:  # a scale
