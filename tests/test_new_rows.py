@@ -115,9 +115,11 @@ def test_new_rows_that_are_no_dict_and_blocks_that_are_not_there_are_named(verb)
     ask = getattr(fit, verb)
     with pytest.raises(mc.DataError, match=r"are an ndarray; a dict .* such as {'x': rows}"):
         ask("x", np.ones((1, 3)))
-    for block in ("y", {"x": np.ones((1, 3))}):
-        with pytest.raises(mc.ModelError, match=r"no block .*; the blocks are 'x'"):
-            ask(block, {"x": np.ones((1, 3))})
+    rows = {"x": np.ones((1, 3))}
+    with pytest.raises(mc.ModelError, match="no block 'y'; the blocks are 'x'"):
+        ask("y", rows)
+    with pytest.raises(mc.ModelError, match="a dict was given; the blocks are 'x'"):
+        ask(rows, rows)
 
 
 def test_rows_far_from_0_and_effects_with_a_ridge(table):

@@ -590,7 +590,7 @@ class Model:
         if not isinstance(name, str):
             raise ModelError(
                 f"the name of a block is needed first, and {a_type(name)} was given; the blocks"
-                f" are {', '.join(map(repr, names))}. Of new rows ask predict_rows or condition"
+                f" are {', '.join(map(repr, names))}. New rows come second, as in predict_rows"
             )
         raise ModelError(f"there is no block {name!r}; {all_and_meant(name, names, 'blocks')}")
 
