@@ -570,8 +570,10 @@ def test_a_process_that_is_killed_at_any_moment_goes_on(verb, tmp_path):
     arguments = [sys.executable, "-c", DRIVER, str(file), str(tmp_path / "x.npy"), verb]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        until = time.monotonic() + 60.0
-        while time.monotonic() < until and not (file.exists() and file.stat().st_size > 3000):
+        until, written = time.monotonic() + 60.0, set()
+        while time.monotonic() < until and len(written) < 3:  # how soon depends on the machine
+            if file.exists() and file.stat().st_size > 3000:
+                written.add(file.stat().st_mtime_ns)
             time.sleep(0.02)
         time.sleep(0.2)
         process.kill()
@@ -584,7 +586,7 @@ def test_a_process_that_is_killed_at_any_moment_goes_on(verb, tmp_path):
     else:
         model = mc.Model([block], [mc.NuclearNorm()])
         rest = mc.posterior(model, {"x": X}, factors=2, tol=1e-300, max_iter=1, checkpoint=file)
-        assert len(rest.history) > 1  # one sweep of this call, after those of the file
+        assert len(rest.history) > 2
     assert not file.with_name("work.npz.writing").exists()
 
 

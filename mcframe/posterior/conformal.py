@@ -129,7 +129,7 @@ class FoldScores:
             [scores] = self.folds
             places = np.searchsorted(np.cumsum(scores.odds), needed)
             quantiles = np.append(scores.values, np.inf)[places]
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore"):  # 0 times infinity
                 ends = np.where(np.isinf(quantiles), np.inf, means[0] + quantiles * deviations[0])
             return np.where(of_finite, ends, np.inf)
         finite = [scores.values[np.isfinite(scores.values)] for scores in self.folds]
@@ -144,6 +144,18 @@ class FoldScores:
             above = reached(middle)
             low, high = np.where(above, low, middle), np.where(above, middle, high)
         return np.where(of_finite & ~np.isinf(ends), high, np.inf)
+
+    def interval(
+        self, level: float, odds: Array, means: Array, deviations: Array
+    ) -> tuple[Array, Array]:
+        """The lower and the upper ends at cells, with arguments as of ``upper``.
+
+        At levels below 1/2 they cross where folds differ more than scores are large, and change
+        places.
+        """
+        upper = self.upper(level, odds, means, deviations)
+        lower = -self.upper(level, odds, -means, deviations)
+        return np.minimum(lower, upper), np.maximum(lower, upper)
 
     def chosen(self, level: float, odds: Array, scores: Array) -> Mask:
         """Which values (N x V) are in the sets of cells, given their scores in each fold.
@@ -233,18 +245,12 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         row, column = cells.rows, cells.columns
         of_folds = [moments(posterior, block, row, column) for posterior in self.posteriors]
         means, deviations = (np.array(of_moment) for of_moment in zip(*of_folds, strict=True))
-        lower, upper = np.full((2, row.size), np.inf)
+        ends = np.full((2, row.size), np.inf)
         for scores, members, odds in self.blocks[block].by_group("interval", row, column):
             at = odds[members], means[:, members], deviations[:, members]
-            upper[members] = scores.upper(level, *at)
-            lower[members] = -scores.upper(level, at[0], -at[1], at[2])
-        # At levels below 1/2 the ends cross where folds differ more than scores are large.
-        lower, upper = np.fmin(lower, upper), np.fmax(lower, upper)
-        lowest, highest = self.posterior.problem.likelihoods[block].limits
-        # Where a mean or a deviation overflows, every value is in the interval.
-        lower, upper = np.fmax(lower, lowest), np.fmin(upper, highest)
-        limited = self.posterior.model.block(block).limited
-        return cells.form(limited(lower)), cells.form(limited(upper))
+            ends[:, members] = scores.interval(level, *at)
+        lower, upper = possible_values(self.posterior, block, ends)
+        return cells.form(lower), cells.form(upper)
 
     def set(
         self,
@@ -394,6 +400,12 @@ def conformal_predictions(
     return ConformalPredictions(tuple(posteriors), level, blocks, problem.tables)
 
 
+def possible_values(posterior: "Posterior", block: str, ends: Array) -> Array:
+    """Ends of intervals within what the likelihood and the bounds of a block allow."""
+    within = np.clip(ends, *posterior.problem.likelihoods[block].limits)
+    return posterior.model.block(block).limited(within)
+
+
 def check_entries_of(posterior: "Posterior") -> None:
     """Raise a ``ModelError`` if entries of a posterior cannot be held out."""
     problem = posterior.problem
@@ -410,7 +422,7 @@ def check_entries_of(posterior: "Posterior") -> None:
 
 
 def least_scores(level: float) -> float:
-    """The number of equally weighted scores from which on intervals of a level are finite."""
+    """The least number of scores of equal weight with which intervals of a level are finite."""
     return level / (1.0 - level) * (1.0 - SUM_ROUNDING)
 
 

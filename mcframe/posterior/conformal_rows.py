@@ -39,6 +39,7 @@ from mcframe.posterior.conformal import (
     least_scores,
     moments,
     option_of_block,
+    possible_values,
 )
 from mcframe.runtime.progress import Progress, stage
 
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 # What is hidden in other rows: the entries that are missing in a row, or as many of any columns.
 MASK, SIZE = "mask", "size"
+# So many rows of a fold have scores for one kind of rows with gaps, at most: quantiles of more are
+# hardly more exact, and each row is predicted once for each kind.
+MOST_ROWS = 1000
 
 
 def answer_of(likelihood: Likelihood) -> str:
@@ -58,8 +62,8 @@ def answer_of(likelihood: Likelihood) -> str:
 def scores_of_values(probabilities: Array) -> Array:
     """The scores of values (..., V) by their probabilities, on the scale of |y - mean| / sd.
 
-    The quantile of a standard normal number's size at the level from which on the smallest set of
-    the posterior contains the value: 0 of the most probable one.
+    With the probability p of the value and of all less probable ones it is the z for which
+    P(|N(0, 1)| >= z) = p: 0 of the most probable value, about 1.96 where p is .05.
     """
     n_values = probabilities.shape[-1]
     tails = np.zeros_like(probabilities)
@@ -279,15 +283,14 @@ class JointPredictions:
         means, deviations = missing.answers
         ends = np.full((2, missing.rows.size), np.inf)
         for scores, members in self._by_scores(missing):
-            odds, mean, sd = self.odds[missing.rows[members]], means[:, members], deviations
-            ends[1, members] = scores.upper(level, odds, mean, sd[:, members])
-            ends[0, members] = -scores.upper(level, odds, -mean, sd[:, members])
-        low, high = np.fmin(*ends), np.fmax(*ends)  # they cross at levels below 1/2
-        lowest, highest = self.posterior.problem.likelihoods[block].limits
-        lower[missing.rows, missing.columns] = np.fmax(low, lowest)
-        upper[missing.rows, missing.columns] = np.fmin(high, highest)
-        limited, at = self.posterior.model.block(block).limited, (cells.rows, cells.columns)
-        return cells.form(limited(lower[at])), cells.form(limited(upper[at]))
+            odds = self.odds[missing.rows[members]]
+            of_members = means[:, members], deviations[:, members]
+            ends[:, members] = scores.interval(level, odds, *of_members)
+        low, high = possible_values(self.posterior, block, ends)
+        lower[missing.rows, missing.columns] = low
+        upper[missing.rows, missing.columns] = high
+        at = cells.rows, cells.columns
+        return cells.form(lower[at]), cells.form(upper[at])
 
     def set(
         self,
@@ -384,12 +387,10 @@ def joint_predictions(
     folds: int | str,
     random_state: RandomState,
     progress: bool | None,
-    most_rows: int = 1000,
 ) -> JointPredictions:
     """Return joint intervals and sets of a ``Posterior``, as its ``conformalize_jointly`` says.
 
-    ``posterior_of`` is as ``conformal_predictions`` takes it; at most ``most_rows`` rows of a fold
-    have scores for one kind of rows with gaps.
+    ``posterior_of`` is as ``conformal_predictions`` takes it.
     """
     level, groups = Options.confidence_level(confidence_level), Options.row_groups(groups)
     seed, problem = Options.random_state(random_state), posterior.problem
@@ -418,7 +419,7 @@ def joint_predictions(
     ):
         warnings.simplefilter("ignore", UnobservedWarning)
         scorer = RowScorer(posterior, posterior_of, rows, hidden_groups, log_odds, part)
-        answer = scorer.predictions(level, groups, candidates, most_rows, display)
+        answer = scorer.predictions(level, groups, candidates, display)
     if answer._n_infinite:
         needed = int(np.ceil(least_scores(level)))
         remedy = "; groups='size' takes rows with other gaps, too" * (groups == MASK)
@@ -484,7 +485,6 @@ class RowScorer:
         level: float,
         groups: str,
         candidates: list[IntArray],
-        most_rows: int,
         display: Progress,
     ) -> JointPredictions:
         """Scores of hidden groups, and predictions of missing entries, by all posteriors."""
@@ -511,7 +511,7 @@ class RowScorer:
                 number = 0 if is_split else of_scores
                 self.predict_gaps(remaining, of_gaps, number, cells)
                 for kind, values, log_weights in self.scores_of_groups(
-                    remaining, of_gaps, of_scores, candidates, most_rows
+                    remaining, of_gaps, of_scores, candidates
                 ):
                     scores[of_gaps, kind].append((values, log_weights))
             display.count(count + 1, len(pairs), "posteriors")
@@ -578,7 +578,7 @@ class RowScorer:
                 at = places[missing.rows[members]], missing.columns[members]
                 if not members.size:
                     continue
-                if len(missing.answers) == 2:
+                if answer_of(self.rows.problem.model.block(name).likelihood) == "interval":
                     for answer, moment in zip(
                         missing.answers, moments(conditioned, name, *at), strict=True
                     ):
@@ -593,7 +593,6 @@ class RowScorer:
         fold: int,
         of_scores: int,
         candidates: list[IntArray],
-        most_rows: int,
     ) -> Iterator[tuple[int, Array, Array]]:
         """Each kind of rows with gaps in a fold, with scores and log odds of rows of another."""
         kinds = np.unique(self.groups.kinds[(self.part == fold) & self.groups.has_gaps])
@@ -601,8 +600,8 @@ class RowScorer:
         for kind in kinds:
             rows = candidates[kind]
             rows = rows[self.part[rows] == of_scores]
-            if rows.size > most_rows:
-                rows = np.random.default_rng((fold, int(kind))).choice(rows, most_rows, False)
+            if rows.size > MOST_ROWS:
+                rows = np.random.default_rng((fold, int(kind))).choice(rows, MOST_ROWS, False)
             rows_of_kinds.append(rows)
         if not kinds.size:
             return

@@ -731,9 +731,9 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         values at the missing entries are larger, or smaller, than the filled ones by this number
         on average, the mean of the column over all rows lies at an end of the confidence interval
         that ``mc.pool`` gives for it with infinitely many draws: the tipping point ``t sd / f`` of
-        the share f of missing entries, with the quantile t of Student's distribution. A small one,
-        beside what is plausible for those who did not answer, means that conclusions about the
-        mean depend on the assumption. ``draws(m, shift={name: ...})`` shows what becomes of other
+        the share f of missing entries, with the quantile t of Student's distribution. If missing
+        values may well differ from the filled ones by so much, conclusions about the mean rest on
+        the assumption. ``draws(m, shift={name: ...})`` shows what becomes of other
         analyses.
 
         No draws are made: the variance of the mean is that of the values and of predictions (see

@@ -95,8 +95,8 @@ def pool_formula(
     """
     if not isinstance(formula, str):
         raise ModelError(
-            f"formula={plain(type(formula).__name__)} was given; a text such as 'y ~ x1' is"
-            " needed, and the completed table after it"
+            f"the formula is {a_type(formula)}; a text such as 'y ~ x1' is needed, and the"
+            " completed table after it"
         )
     read = Formula.of(formula)
     if isinstance(completed, Completion):
