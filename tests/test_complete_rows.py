@@ -245,7 +245,7 @@ def test_numbers_outside_of_a_detected_support_are_never_taken_in_silence(
 ):
     completed = mc.complete(supported)
     new = supported.iloc[:4].assign(**{name: [value, np.nan, value, supported[name].max()]})
-    with pytest.warns(UserWarning, match="numbers that no row") as said:
+    with pytest.warns(UserWarning, match="numbers outside of what") as said:
         found = completed.complete_rows(new)
     [message] = {str(one.message) for one in said}
     assert f"{value:g} in row 0 and 1 other row of column {name!r}" in message
@@ -253,7 +253,7 @@ def test_numbers_outside_of_a_detected_support_are_never_taken_in_silence(
     assert f"types={{{name!r}: {bounds!r}}} declares wider bounds" in message
     assert "they count as missing there, and stay as they are" in message
     assert found[name].iloc[0] == found[name].iloc[2] == value
-    with pytest.warns(UserWarning, match="numbers that no row"):
+    with pytest.warns(UserWarning, match="numbers outside of what"):
         means = completed.predict_rows("x", new.assign(x=np.nan))
     wanted = completed.predict_rows("x", new.assign(x=np.nan, **{name: [np.nan] * 3 + [np.nan]}))
     np.testing.assert_allclose(means["x"].iloc[:3], wanted["x"].iloc[:3], rtol=1e-9)
