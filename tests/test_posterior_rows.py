@@ -452,3 +452,65 @@ def test_a_mixture_has_components_and_no_option_of_factors():
             mc.posterior(model, {"x": x}, factors=factors, progress=False)
     answer = mc.posterior(model, {"x": x}, method="variational", progress=False)
     assert {sweep.n_factors for sweep in answer.history} == {2}
+
+
+def rows_with_a_gap(seed, n=40):
+    """A posterior of n rows whose third number is missing in 60 %, and where."""
+    rng = np.random.default_rng(seed)
+    x = rng.multivariate_normal(np.zeros(3), 0.4 * np.eye(3) + 0.6, n)
+    hidden = np.zeros(x.shape, dtype=bool)
+    hidden[:, 2] = rng.random(n) < 0.6
+    model = mc.Model(
+        [mc.Block("x", mc.Gaussian(variance=None))], [mc.GaussianRows(prior_rows=1.0)]
+    )
+    return model, {"x": np.where(hidden, np.nan, x)}, hidden[:, 2]
+
+
+def test_means_of_draws_spread_as_those_of_the_sampler():
+    spreads = []
+    for seed in range(3):
+        model, data, hidden = rows_with_a_gap(seed)
+        for options in ({}, {"method": "sampler", "tol": 0.1}):
+            drawn = mc.posterior(model, data, **options).sample("x", 200)
+            spreads.append(np.std(drawn[:, hidden, 2].mean(axis=1)))
+    ratios = np.divide(spreads[::2], spreads[1::2])
+    assert 0.9 < np.exp(np.mean(np.log(ratios))) < 1.1
+
+
+def test_draws_of_new_rows_have_the_means_and_covariances_of_the_table(tmp_path):
+    model, data, _ = rows_with_a_gap(0)
+    posterior = mc.posterior(model, data)
+    of_table = posterior.engine.drawn_components
+    new = posterior.condition({"x": np.full((2000, 3), np.nan)})
+    assert new.engine.drawn_components.means.shape == of_table.means.shape
+    np.testing.assert_array_equal(new.engine.drawn_components.means, of_table.means)
+    drawn = new.sample("x", 50)
+    means = of_table.means[:50, 0]
+    np.testing.assert_allclose(drawn.mean(axis=1), means, atol=0.15)
+    new.save(tmp_path / "new.npz")
+    np.testing.assert_array_equal(mc.load(tmp_path / "new.npz").sample("x", 50), drawn)
+
+
+def test_draws_share_means_and_covariances_where_these_are_given():
+    model, data, _ = rows_with_a_gap(0)
+    given = attrs.evolve(model, terms=[mc.GaussianRows(0.4 * np.eye(3) + 0.6)])
+    posterior = mc.posterior(given, data)
+    assert posterior.engine.drawn_components is None
+    assert posterior.sample("x", 3).shape == (3, 40, 3)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
+@pytest.mark.parametrize("n", [20, 40])
+def test_correlations_of_few_rows_are_kept(n):
+    """The evidence alone took the strongest prior in half of the tables of 20 rows."""
+    errors = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.multivariate_normal(np.zeros(4), 0.4 * np.eye(4) + 0.6, n)
+        hidden = rng.random(x.shape) < 0.4
+        data = {"x": np.where(hidden, np.nan, x)}
+        block = mc.Block("x", mc.Gaussian(variance=None))
+        for term in (mc.GaussianRows(), mc.GaussianRows(prior_rows=3.0)):
+            answer = mc.posterior(mc.Model([block], [term]), data).predict("x")
+            errors.append(np.mean(np.square(answer - x)[hidden]))
+    assert np.mean(errors[::2]) < 1.07 * np.mean(errors[1::2])

@@ -15,7 +15,7 @@ import mcframe as mc
 from mcframe.posterior.prior_draws import draw_targets, drawn_parameters
 from mcframe.posterior.row_chains import RowChains
 from mcframe.posterior.row_draws import DrawnComponents
-from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsPrior
+from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsPrior, log_prior_of_rows
 
 CHAINS, ROUNDS, SHAPE = 1500, 6, (5, 3)
 
@@ -58,7 +58,10 @@ def restart_from_prior(chains, count):
     chains.latest, state = None, chains.state
     if chains.prior is not None:
         prior = chains.prior
-        rows = rng.choice(PRIOR_ROWS_GRID, m) if prior.learned else np.full(m, prior.rows)
+        rows = np.full(m, prior.rows)
+        if prior.learned:
+            p = np.exp(log_prior_of_rows(PRIOR_ROWS_GRID, n))
+            rows = rng.choice(PRIOR_ROWS_GRID, m, p=p / np.sum(p))
         shares = rng.dirichlet(np.ones(count), m)
         moments = (
             np.tile(prior.mean, (m, count, 1)),

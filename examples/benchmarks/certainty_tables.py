@@ -56,8 +56,16 @@ def draws_of(frame, method, seed, terms=None):
             return pd.DataFrame(imputer.fit_transform(frame), columns=frame.columns)
 
         return [filled(k) for k in range(DRAWS)]
-    if importlib.util.find_spec("statsmodels") is None:
+    if importlib.util.find_spec(method.split()[0]) is None:
         return None
+    if method == "miceforest":
+        import miceforest
+
+        kernel = miceforest.ImputationKernel(
+            frame, num_datasets=DRAWS, mean_match_candidates=5, random_state=seed
+        )
+        kernel.mice(5, verbose=False, num_threads=1, min_data_in_leaf=5)
+        return [kernel.complete_data(k) for k in range(DRAWS)]
     from statsmodels.imputation.mice import MICEData
 
     np.random.seed(seed)  # noqa: NPY002 -- the only generator that it reads
@@ -70,7 +78,7 @@ def draws_of(frame, method, seed, terms=None):
     return tables
 
 
-PEERS = ("mcframe", "IterativeImputer", "statsmodels MICE")
+PEERS = ("mcframe", "IterativeImputer", "statsmodels MICE", "miceforest")
 
 
 def cells(mechanism, seed, method):
@@ -165,6 +173,27 @@ def of_posterior(place, seed, method):
     return measured(likelihood, deviation, seed, method)
 
 
+@functools.cache
+def of_rows(seed, method):
+    """Whether 90 % intervals of 40 Gaussian rows hold a mean and a slope of the whole table."""
+    rng = np.random.default_rng(seed)
+    x = rng.multivariate_normal(np.zeros(3), 0.4 * np.eye(3) + 0.6, 40)
+    hidden = np.zeros(x.shape, dtype=bool)
+    hidden[:, 2] = rng.random(40) < 0.6
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=None))], [mc.GaussianRows()])
+    data = {"x": np.where(hidden, np.nan, x)}
+    posterior = mc.posterior(model, data, method=method, random_state=seed)
+    drawn = np.where(hidden, posterior.sample("x", 200), x)
+
+    def statistics(tables):
+        deviations = tables[..., 0] - np.mean(tables[..., 0], axis=-1, keepdims=True)
+        slope = np.sum(deviations * tables[..., 2], axis=-1) / np.sum(deviations**2, axis=-1)
+        return np.array([np.mean(tables[..., hidden[:, 2], 2], axis=-1), slope])
+
+    lower, upper = np.quantile(statistics(drawn), (0.05, 0.95), axis=1)
+    return (lower <= statistics(x)) & (statistics(x) <= upper)
+
+
 def shape_of_draws(kind, what, seed, method):
     """A share of the drawn values of a column of zeros and amounts, or of a lognormal one."""
     rng = np.random.default_rng(seed)
@@ -228,6 +257,15 @@ def lines():
                 nominal,
                 PEERS,
                 lambda s, w, k=kind, t=what: shape_of_draws(k, t, s, w),
+            )
+        )
+    for place, what in enumerate(("mean of missing values", "slope")):
+        found.append(
+            (
+                f"posterior, 40 Gaussian rows: {what} in intervals",
+                "90 %",
+                ("variational", "sampler"),
+                lambda s, w, p=place: float(of_rows(s, w)[p]),
             )
         )
     for setting, (name, _, _) in enumerate(SETTINGS):

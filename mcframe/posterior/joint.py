@@ -1,6 +1,7 @@
 """Rows that are draws of one Gaussian or of a mixture: declared blocks as pseudo-observations."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -11,7 +12,9 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
+from mcframe.posterior.row_draws import DrawnComponents, augmented, rows_given
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
+from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.posterior.variational_em import extrapolated_em
 
 
@@ -21,7 +24,8 @@ class JointPosterior(SingleDistribution):
     """The posterior of rows of Z, and the noise variance of columns that do not declare it.
 
     ``converged`` says of Gaussian blocks, which take no sweeps, whether the estimate has
-    converged; None where sweeps go on.
+    converged; None where sweeps go on. ``fitted`` has the rows of which means and covariances were
+    estimated, if ``rows`` are new ones.
     """
 
     observed: Observed
@@ -30,6 +34,7 @@ class JointPosterior(SingleDistribution):
     noise: Array
     converged: bool | None = None
     rounding: float = 0.0
+    fitted: RowsPosterior | None = None
 
     @property
     def n_factors(self) -> int:
@@ -45,9 +50,23 @@ class JointPosterior(SingleDistribution):
         """Weights, means and variances (C x N) of z at cells."""
         return self.rows.mixture(rows, columns)
 
+    @cached_property
+    def drawn_components(self) -> DrawnComponents | None:
+        """Draws of means and covariances; None where these are given, or the table is wide."""
+        fitted = self.rows if self.fitted is None else self.fitted
+        if not isinstance(fitted.parameters, RowsParameters):
+            return None
+        return augmented(fitted.parameters, fitted.table, np.random.default_rng(0))
+
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
-        """Draws of z (m x len(rows) x n_columns)."""
-        return self.rows.draws(rows, rng, m)
+        """Draws of z (m x len(rows) x n_columns), each with a mean and a covariance of its own.
+
+        Where these are given, or the table is wide, all draws have the same.
+        """
+        if self.drawn_components is None:
+            return self.rows.draws(rows, rng, m)
+        components = self.drawn_components.take(np.arange(m) % self.drawn_components.n_chains)
+        return rows_given(components, self.rows.table.take(rows), rng)[0]
 
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""
@@ -62,7 +81,8 @@ class JointPosterior(SingleDistribution):
             if not observed.needs_bounds or change <= 1e-8 * size:
                 break
             last_means = moments[0]
-        return attrs.evolve(self, observed=observed, rows=rows)
+        fitted = self.rows if self.fitted is None else self.fitted
+        return attrs.evolve(self, observed=observed, rows=rows, fitted=fitted)
 
     def extrapolated(self, after: "JointPosterior", length: float) -> "JointPosterior":
         """``after``, with rows ``length`` times as far away as its rows."""

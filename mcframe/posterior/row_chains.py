@@ -6,7 +6,7 @@ The model is that of ``rows``: rows of z are draws of one Gaussian or of a mixtu
   are the Gaussians of one Newton step from where a row is. Of Gaussian entries alone these are
   exact conditional draws, which are always accepted;
 - how many rows the prior covariance counts as, where that is learned, means and covariances
-  integrated over: uniform on ``PRIOR_ROWS_GRID``;
+  integrated over: of ``PRIOR_ROWS_GRID``, with ``log_prior_of_rows``;
 - means, covariances and shares given the rows: Gaussian and inverse Wishart as in ``RowsPrior``,
   and a uniform Dirichlet distribution of shares;
 - the scale and the location of each column whose entries are not Gaussian, with means and

@@ -21,6 +21,13 @@ from mcframe.posterior.factor_state import SINGULAR_MESSAGE
 from mcframe.posterior.observed_chains import ChainState
 from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsParameters, RowsPrior
 
+# Draws of means and covariances beside a variational posterior: at most and at least, fewer where
+# they would take more numbers of rows than this. Chains that make so many of them each, sweeps
+# before the first one, and from one to the next.
+MOST_COMPONENT_DRAWS, DRAWS_OF_CHAIN = 200, 25
+AUGMENTED_NUMBERS = 1_000_000
+AUGMENTED_BURN_IN, AUGMENTED_SPACING = 20, 3
+
 
 def roots_of(matrices: Array) -> Array:
     """The lower Cholesky factors of symmetric matrices (... x d x d)."""
@@ -118,7 +125,7 @@ class DrawnComponents(ChainState):
         scatters += (prior.mean_rows * weights / counts)[..., None, None] * outer
         prior_rows = np.full(m, prior.rows)
         if prior.learned:
-            logs = prior.log_evidences(PRIOR_ROWS_GRID, weights, scatters)
+            logs = prior.log_probabilities(PRIOR_ROWS_GRID, weights, scatters)
             prior_rows = PRIOR_ROWS_GRID[drawn_places(logs, rng)]
         scatters += prior_rows[:, None, None, None] * prior.covariance
         degrees = prior_rows[:, None] + d + 1.0 + weights
@@ -268,3 +275,27 @@ def rows_given(
     gaussians = RowGaussians(components, table.values, table.precisions, order)
     component, _ = gaussians.drawn_components(order.size, rng)
     return gaussians.drawn(component, rng)[0], component
+
+
+def augmented(
+    parameters: RowsParameters, table: IncompleteRows, rng: np.random.Generator
+) -> DrawnComponents:
+    """Draws of means and covariances given a table: chains from their variational distribution.
+
+    Which takes rows and parameters for independent, so that it is too narrow where much is
+    missing. The first draws are of different chains.
+    """
+    rows = table.take(np.flatnonzero((table.precisions > 0.0).any(axis=1)))
+    size = max(rows.values.size, 1)
+    count = int(np.clip(AUGMENTED_NUMBERS // size, DRAWS_OF_CHAIN, MOST_COMPONENT_DRAWS))
+    n_chains, draws = count // DRAWS_OF_CHAIN, []
+    components = DrawnComponents.of_variational(parameters, n_chains, rng)
+    for sweep in range(AUGMENTED_BURN_IN + AUGMENTED_SPACING * DRAWS_OF_CHAIN):
+        z, component = rows_given(components, rows, rng)
+        components = DrawnComponents.given_rows(
+            parameters.prior, z, component, components.count, rng
+        )
+        beyond = sweep - AUGMENTED_BURN_IN
+        if beyond >= 0 and beyond % AUGMENTED_SPACING == 0:
+            draws.append(components)
+    return DrawnComponents.joined(draws)

@@ -3,7 +3,8 @@
 Variational Bayes for mixtures of Gaussians (Bishop, Pattern Recognition and Machine Learning,
 2006, section 10.2), for rows of which only some numbers are observed, with noise. Means and
 covariances have Gaussian-inverse-Wishart distributions; shares are point estimates. How many rows
-the prior covariance of one Gaussian counts as maximises the evidence lower bound, too.
+the prior covariance of one Gaussian counts as maximises the evidence lower bound with its prior,
+too.
 """
 
 import itertools
@@ -365,8 +366,8 @@ def fit_rows(
         One over the variance of the noise of each number; 0 where missing.
     components : int or "auto"
     prior_rows : float, optional
-        How many rows the prior covariance of one Gaussian counts as. By default the number from
-        0.1 to 3,000 with the largest evidence lower bound.
+        How many rows the prior covariance of one Gaussian counts as. By default the most probable
+        number from 0.1 to 3,000, by the evidence lower bound and ``log_prior_of_rows``.
     tol : float
         A step that raises the evidence lower bound by less than this for each observed number is
         the last.

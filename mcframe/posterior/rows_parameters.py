@@ -20,8 +20,19 @@ from mcframe.posterior.variational_em import EMParameters
 
 # The numbers of rows that the prior covariance of one Gaussian may count as.
 PRIOR_ROWS_GRID = np.geomspace(0.1, 3000.0, 60)
+# The power of n / (n + r) in the prior density of r, the rows that the prior covariance counts as.
+PRIOR_ROWS_EXPONENT = 2.0
 # How many rows the prior mean of a component counts as.
 MEAN_PRIOR_ROWS = 0.1
+
+
+def log_prior_of_rows(rows: Array | float, n_rows: Array | float) -> Array:
+    """The log prior density of r = ``rows`` on the scale of log r: ``2 log(n / (n + r))``.
+
+    Less a constant, for a table of n rows. So small tables, of which any r above n makes much the
+    same, do not take the largest one, which has no correlations.
+    """
+    return np.asarray(-PRIOR_ROWS_EXPONENT * np.log1p(rows / np.maximum(n_rows, 1.0)))
 
 
 @stored(formerly=("mcframe.posterior.rows.RowsPrior",))
@@ -36,7 +47,8 @@ class RowsPrior:
     rows : float
         How many rows the covariance counts as: ``rows + d + 1`` degrees of freedom.
     learned : bool
-        Whether ``rows`` is chosen among ``PRIOR_ROWS_GRID`` by the evidence lower bound.
+        Whether ``rows`` is chosen among ``PRIOR_ROWS_GRID``, by the evidence lower bound and
+        ``log_prior_of_rows``.
     mean_rows : float
         How many rows the mean of a component counts as.
     """
@@ -84,14 +96,14 @@ class RowsPrior:
         )
 
     def with_best_rows(self, weights: Array, scatters: Array) -> "RowsPrior":
-        """The prior whose ``rows`` maximise the evidence of given scatters about the means."""
+        """The prior whose ``rows`` are most probable given scatters about the means."""
         rows = np.append(PRIOR_ROWS_GRID, self.rows)
         return attrs.evolve(
-            self, rows=float(rows[np.argmax(self.log_evidences(rows, weights, scatters))])
+            self, rows=float(rows[np.argmax(self.log_probabilities(rows, weights, scatters))])
         )
 
-    def log_evidences(self, rows: Array, weights: Array, scatters: Array) -> Array:
-        """The log evidence of scatters about the means if the prior counts as these rows.
+    def log_probabilities(self, rows: Array, weights: Array, scatters: Array) -> Array:
+        """The log probability that the prior counts as these rows, given scatters about the means.
 
         Less a constant, means and covariances integrated over.
 
@@ -111,11 +123,12 @@ class RowsPrior:
         d, root = self.mean.size, root_of(self.covariance)
         inverse = solve_triangular(root, np.eye(d), lower=True)
         relative = np.linalg.eigvalsh(inverse @ scatters @ inverse.T)[..., None, :]
+        log_prior = log_prior_of_rows(rows, np.sum(weights, axis=-1, keepdims=True))
         degrees, weights = rows + d + 1.0, weights[..., None]
         logs = np.sum(np.log(rows[:, None] + np.maximum(relative, 0.0)), axis=-1)
         total = log_gammas(0.5 * (degrees + weights), d) - log_gammas(0.5 * degrees, d)
         total = total + 0.5 * (degrees * d * np.log(rows) - (degrees + weights) * logs)
-        return np.asarray(np.sum(total, axis=-2))
+        return np.asarray(log_prior + np.sum(total, axis=-2))
 
 
 @stored(formerly=("mcframe.posterior.rows.RowsParameters",))
@@ -197,8 +210,11 @@ class RowsParameters(EMParameters[Expectation]):
         return candidate
 
     def divergence(self) -> float:
-        """The Kullback-Leibler divergence from the prior."""
+        """The Kullback-Leibler divergence from the prior, less the log prior of learned rows."""
         prior, d, total = self.prior, self.prior.mean.size, 0.0
+        if prior.learned:
+            n_rows = float(np.sum(self.counts - prior.mean_rows))
+            total -= float(log_prior_of_rows(prior.rows, n_rows))
         root = root_of(prior.covariance)
         log_prior = log_determinant(root) + d * np.log(prior.rows)
         for c, degrees in enumerate(self.degrees):

@@ -20,6 +20,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import IncompleteRows
+from mcframe.posterior.rows_parameters import log_prior_of_rows
 from mcframe.posterior.variational_em import EMParameters
 
 # Tables of at most so many columns have a full covariance, which is as fast.
@@ -66,7 +67,8 @@ class WidePrior:
     rows : float
         How many rows the variances count as: ``rows + d + 1`` degrees of freedom.
     learned : bool
-        Whether ``rows`` is chosen among ``rows_grid`` by the evidence lower bound.
+        Whether ``rows`` is chosen among ``rows_grid``, by the evidence lower bound and
+        ``log_prior_of_rows``.
     mean_rows : float
         How many rows the mean counts as.
     rows_grid : array
@@ -95,7 +97,7 @@ class WidePrior:
         return attrs.evolve(after, prior=self.with_best_rows(after)) if self.learned else after
 
     def with_best_rows(self, after: "WideParameters") -> "WidePrior":
-        """The prior whose ``rows`` maximise the evidence of these scatters."""
+        """The prior whose ``rows`` are most probable given these scatters."""
         d, n = self.mean.size, len(after.means_of_rows)
         relative = after.spreads / self.variances
         loadings = after.loadings / np.sqrt(self.variances)[:, None]
@@ -106,6 +108,7 @@ class WidePrior:
         )
         total = log_gammas(0.5 * (degrees + n), d) - log_gammas(0.5 * degrees, d)
         total += 0.5 * (degrees * d * np.log(rows) - (degrees + n) * logs)
+        total += log_prior_of_rows(rows, n)
         return attrs.evolve(self, rows=float(rows[np.argmax(total)]))
 
 
@@ -222,9 +225,12 @@ class WideParameters(EMParameters[WideMoments]):
         )
 
     def divergence(self) -> float:
-        """The Kullback-Leibler divergence from the prior."""
+        """The Kullback-Leibler divergence from the prior, less the log prior of learned rows."""
         prior, scatter, d = self.prior, self.rows_with(1.0), self.prior.mean.size
-        return divergence(
+        log_prior = 0.0
+        if prior.learned:
+            log_prior = float(log_prior_of_rows(prior.rows, len(self.means_of_rows)))
+        return -log_prior + divergence(
             d,
             (float(self.degrees[0]), prior.degrees),
             (float(self.counts[0]), prior.mean_rows),

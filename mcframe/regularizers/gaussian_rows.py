@@ -57,7 +57,8 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     prior_rows : float, optional
         The number of rows that the prior of an estimated covariance counts as. Under this prior
         columns are independent; the prior of several components is the estimate of one. By
-        default the number with the largest evidence.
+        default the most probable number r, with the prior ``(n / (n + r))^2`` on the scale of its
+        logarithm for a table of n rows.
 
     Raises
     ------
