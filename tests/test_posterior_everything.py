@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.contracts import Distribution
 from mcframe.contracts.likelihood import has_probabilities
+from mcframe.numerics.row_mixtures import RowMixture, moments_of
 from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.joint import JointPosterior
 
 from .strategies import everything, posterior_models
 
@@ -123,6 +125,9 @@ def faults_of_draws(posterior, name, cells, moments, ends):
     Gaussian with these moments: that is exact in the moments of locations alone.
     """
     likelihood, (mean, sd) = posterior.engine.observed.likelihood(name), moments
+    if isinstance(posterior.engine, JointPosterior) and posterior.engine.drawn_components:
+        yield from faults_of_drawn_rows(posterior.engine, cells[0])
+        return
     draws = posterior.sample(name, DRAWS)[:, cells[0], cells[1]]
     exact = not isinstance(posterior.engine, FactorPosterior)
     ranked = posterior.model.block(name).standardize == "ranks"
@@ -151,6 +156,32 @@ def faults_of_draws(posterior, name, cells, moments, ends):
         errors = ERRORS * sd / np.sqrt(DRAWS) + 0.002 + (0.0 if exact else 0.3 * sd)
         if np.any(np.abs(draws.mean(axis=0) - mean) > errors):
             yield f"{name}: draws have means {draws.mean(axis=0)}, not {mean}"
+
+
+def faults_of_drawn_rows(engine, rows):
+    """Draws of z beside mixtures over the drawn means and covariances.
+
+    These are wider than the answers for single cells in tables of a few rows.
+    """
+    components, moments = engine.drawn_components, []
+    for shares, means, precisions in zip(
+        components.log_shares, components.means, components.precisions, strict=True
+    ):
+        mixture = RowMixture(shares, means, np.linalg.inv(precisions))
+        cells = mixture.conditionals(engine.rows.table.take(rows))
+        weights = cells.responsibilities.T[:, :, None]
+        moments.append(moments_of(weights, cells.means, cells.variances))
+    means, variances = (np.array(part) for part in zip(*moments, strict=True))
+    mean = means.mean(axis=0)
+    variance = np.mean(variances + np.square(means - mean), axis=0)
+    draws = engine.draws(rows, np.random.default_rng(0), DRAWS)
+    squares = np.square(draws - mean)
+    errors = ERRORS * draws.std(axis=0) / np.sqrt(DRAWS) + 1e-6 * np.abs(mean)
+    if np.any(np.abs(draws.mean(axis=0) - mean) > errors):
+        yield f"draws of rows have means {draws.mean(axis=0)}, not {mean}"
+    errors = ERRORS * squares.std(axis=0) / np.sqrt(DRAWS) + 1e-6 * variance
+    if np.any(np.abs(squares.mean(axis=0) - variance) > 1.5 * errors):
+        yield f"draws of rows have variances {squares.mean(axis=0)}, not {variance}"
 
 
 def asked(model, data, options):

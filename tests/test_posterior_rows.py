@@ -477,6 +477,22 @@ def test_means_of_draws_spread_as_those_of_the_sampler():
     assert 0.9 < np.exp(np.mean(np.log(ratios))) < 1.1
 
 
+@pytest.mark.parametrize(("n", "d"), [(20, 4), (40, 10)])
+def test_draws_lie_in_the_intervals_of_single_cells(n, d):
+    inside = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.multivariate_normal(np.zeros(d), 0.4 * np.eye(d) + 0.6, n)
+        hidden = (rng.random(x.shape) < 0.4) & (np.arange(d) > 0)
+        block = mc.Block("x", mc.Gaussian(variance=None))
+        model = mc.Model([block], [mc.GaussianRows()])
+        posterior = mc.posterior(model, {"x": np.where(hidden, np.nan, x)})
+        lower, upper = posterior.interval("x", 0.9)
+        drawn = posterior.sample("x", 1000)
+        inside.append(np.mean(((lower <= drawn) & (drawn <= upper))[:, hidden]))
+    assert 0.87 < np.mean(inside) < 0.92  # .88 of 20 rows: draws know less of the parameters
+
+
 def test_draws_of_new_rows_have_the_means_and_covariances_of_the_table(tmp_path):
     model, data, _ = rows_with_a_gap(0)
     posterior = mc.posterior(model, data)
