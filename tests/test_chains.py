@@ -117,8 +117,7 @@ def always_accepted(chains):
     """A Newton step that nothing rejects."""
     side = chains.sides[0]
     z = chains.predictors(chains.numbers)
-    values, precisions, _ = chains.observations(z)
-    equations = side.equations(chains.numbers[1], values.ravel(), precisions.ravel())
+    equations = side.equations(chains.numbers[1], chains.observations(z))
     now = chains.numbers[0]
     chains.numbers[0], _ = side.drawn(equations, chains.prior(0), now, 1.0, chains.rng)
 

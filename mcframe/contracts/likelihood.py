@@ -24,6 +24,7 @@ __all__ = [
     "LabelLoss",
     "Likelihood",
     "LinearDifference",
+    "LogisticTerms",
     "Parametric",
     "ParametricBySums",
     "Proximable",
@@ -515,6 +516,22 @@ class LinearDifference(ABC):
     @abstractmethod
     def label_difference(self) -> tuple[float, float] | None:
         """Gradient and intercept of l(z, 1) - l(z, 0); None where these parameters bend it."""
+
+
+class LogisticTerms(ABC):
+    """Ability: the loss is a sum of logistic functions of z, as of labels and levels.
+
+    Compiled loops of a sampler evaluate it entry by entry.
+    """
+
+    @abstractmethod
+    def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array] | None:
+        """(weights, slopes, edges, constants) of the J terms, (J x N) and constants (N,).
+
+        ``l(z, y) = constant + sum_j weight_j log(1 + exp(slope_j (z - edge_j)))`` for every z,
+        entrywise, with finite numbers and weights of at least 0; None where these parameters make
+        another loss. The ``gaussian_bound`` is the sum of those of Jaakkola and Jordan.
+        """
 
 
 class Parametric(ABC):

@@ -15,6 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     LabelLoss,
     LinearDifference,
+    LogisticTerms,
     TwiceDifferentiable,
 )
 from mcframe.contracts.stored_classes import stored
@@ -42,6 +43,7 @@ class Bernoulli(
     ExpectedDerivatives,
     Approximated,
     LinearDifference,
+    LogisticTerms,
 ):
     """``l(z, y) = -log P(s z / scale)`` with ``s = 2 y - 1``: the label's probability.
 
@@ -130,6 +132,13 @@ class Bernoulli(
         """The gradient clipped to the side of its label, and to 1 / scale for the logit."""
         sign = 1.0 - 2.0 * y
         return sign * np.clip(sign * gradient, 0.0, self.of_margin.steepness / self.scale)
+
+    def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array] | None:
+        """One term of slope -s / scale at 0; None for the probit."""
+        if self.link != "logit":
+            return None
+        slopes = (1.0 - 2.0 * y) / self.scale
+        return np.ones((1, y.size)), slopes[None], np.zeros((1, y.size)), np.zeros(y.size)
 
     @property
     def label_difference(self) -> tuple[float, float] | None:

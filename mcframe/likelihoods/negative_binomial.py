@@ -14,6 +14,7 @@ from mcframe.contracts.likelihood import (
     Distribution,
     ExpectedDerivatives,
     GaussianBound,
+    LogisticTerms,
     TwiceDifferentiable,
 )
 from mcframe.contracts.rounding import TINY
@@ -31,7 +32,13 @@ LOOSE_BOUND_COUNT = 25.0
 @stored
 @attrs.frozen
 class NegativeBinomial(
-    CountLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, ExpectedDerivatives
+    CountLoss,
+    Conjugate,
+    TwiceDifferentiable,
+    Distribution,
+    GaussianBound,
+    ExpectedDerivatives,
+    LogisticTerms,
 ):
     """``l(z, y) = (y + 1/dispersion) log(1 + dispersion exp(z)) - y z``: over-dispersed counts.
 
@@ -160,6 +167,13 @@ class NegativeBinomial(
         """y - (y + r) E s(t) and (y + r) E s'(t) with t = z + log(dispersion)."""
         probability, bend = expected_logistic(self.logit(mean), variance)
         return y - (y + self.size) * probability, (y + self.size) * bend
+
+    def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array]:
+        """r failures and y successes at -log(dispersion)."""
+        weights, slopes = np.stack([np.full(y.size, self.size), y]), np.ones((2, y.size))
+        slopes[1] = -1.0
+        edge = -np.log(self.dispersion)
+        return weights, slopes, np.full((2, y.size), edge), -y * edge
 
     def looseness(self, y: Array) -> str | None:
         """A warning of counts many times 1 / dispersion, whose log p is far from any parabola."""

@@ -16,6 +16,7 @@ from mcframe.contracts.likelihood import (
     ExpectedDerivatives,
     GaussianBound,
     Likelihood,
+    LogisticTerms,
     ParametricBySums,
     SumsOverEntries,
     TwiceDifferentiable,
@@ -51,6 +52,7 @@ class Ordinal(
     Distribution,
     GaussianBound,
     ExpectedDerivatives,
+    LogisticTerms,
     ParametricBySums,
 ):
     """``l(z, y) = -log(sigmoid(theta_y - z) - sigmoid(theta_{y-1} - z))``: the cumulative logit.
@@ -279,6 +281,14 @@ class Ordinal(
             slope[finite] += side * probability
             bend[finite] += density
         return slope, bend
+
+    def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array]:
+        """One term for each threshold of the level; of weight 0 at the ends."""
+        edges = np.stack(self.interval(y)[::-1])
+        weights = np.isfinite(edges).astype(np.float64)
+        slopes = np.array([[1.0], [-1.0]]) * np.ones(y.size)
+        constants = gap_loss(np.diff(self.edges()))[self.code(y)]
+        return weights, slopes, np.where(weights > 0.0, edges, 0.0), constants
 
     @property
     def n_parameters(self) -> int:

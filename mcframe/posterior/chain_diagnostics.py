@@ -21,9 +21,11 @@ def effective_sizes(draws: Array) -> Array:
     section 3.2).
     """
     n_chains, m = draws.shape[:2]
-    deviations = draws - draws.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(deviations, 2 * m, axis=1)) ** 2
-    covariances = np.fft.irfft(spectrum, axis=1)[:, :m].mean(axis=0) / m
+    of_numbers = np.ascontiguousarray(draws.transpose(2, 0, 1))  # whose transforms are fast
+    deviations = of_numbers - of_numbers.mean(axis=2, keepdims=True)
+    length = scipy.fft.next_fast_len(2 * m, real=True)
+    spectrum = np.square(np.abs(scipy.fft.rfft(deviations, length))).mean(axis=1)
+    covariances = scipy.fft.irfft(spectrum, length)[:, :m].T / m
     within = covariances[0] * m / (m - 1.0)
     between = draws.mean(axis=1).var(axis=0, ddof=1) if n_chains > 1 else 0.0
     total = within * (m - 1.0) / m + between
@@ -48,13 +50,13 @@ def r_hats(draws: Array) -> Array:
     n_chains, m = halves.shape[:2]
     largest = np.ones(draws.shape[2])
     for numbers in (halves, np.abs(halves - np.median(halves, axis=(0, 1)))):
-        flat = numbers.reshape(n_chains * m, -1)
-        ranks = scipy.stats.rankdata(flat, axis=0)  # equal numbers share the mean of theirs
-        scores = ndtri((ranks - 0.375) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
-        within = scores.var(axis=1, ddof=1).mean(axis=0)
-        between = scores.mean(axis=1).var(axis=0, ddof=1)
+        flat = np.ascontiguousarray(numbers.reshape(n_chains * m, -1).T)
+        ranks = scipy.stats.rankdata(flat, axis=1)  # equal numbers share the mean of theirs
+        scores = ndtri((ranks - 0.375) / (n_chains * m + 0.25)).reshape(-1, n_chains, m)
+        within = scores.var(axis=2, ddof=1).mean(axis=1)
+        between = scores.mean(axis=2).var(axis=1, ddof=1)
         r_hat = np.where(
-            np.ptp(flat, axis=0) > 0.0, np.sqrt((m - 1.0) / m + between / within), 1.0
+            np.ptp(flat, axis=1) > 0.0, np.sqrt((m - 1.0) / m + between / within), 1.0
         )
         largest = np.maximum(largest, r_hat)
     return largest

@@ -23,7 +23,7 @@ All chains are one table of as many copies of the rows and of the columns, so th
 compiled loop over the entries of all of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
 from mcframe.numerics.kernels import Compressed, low_rank_entries
+from mcframe.numerics.logistic_loops import accept_moves, move_rows
 from mcframe.posterior.factor_state import SINGULAR_MESSAGE, Design
 from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
@@ -45,14 +46,81 @@ from mcframe.posterior.factors import (
 )
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES
 from mcframe.posterior.observed_chains import (
+    LEAST_CURVATURE,
+    LEAST_CURVATURE_RATIO,
     LOG_SCALE_WIDTH,
     ChainState,
+    LogisticArrays,
     ObservedChains,
     sliced,
 )
 
+# Up to so many numbers of a row a half sweep is one pass over the entries: of more of them sums over
+# entries are faster by panels of these.
+MOST_FUSED = 16
+# The interval in which the scale of a factor is searched that rows and columns share, over the root
+# of their number: some standard deviations.
+SCALE_WIDTHS = 4.0
 # Matrices, the one of each row, an order, right sides, precisions and places; see ``draw_rows``.
 GaussianArrays = tuple[Array, IntArray, IntArray, Array, Array, IntArray]
+
+
+@attrs.frozen(eq=False)
+class FreeNumbers:
+    """Rows, or columns, of all chains that have the same free numbers, and which these are.
+
+    ``members`` (n,) and ``free`` (K,); the numbers of the others are ``fixed_values`` (n x K).
+    """
+
+    members: IntArray
+    free: Mask
+    fixed_values: Array
+
+    @cached_property
+    def places(self) -> tuple[IntArray, IntArray]:
+        """The numbers that are free, and those that are fixed."""
+        return np.flatnonzero(self.free), np.flatnonzero(~self.free)
+
+    @cached_property
+    def at(self) -> tuple[IntArray, ...]:
+        """The places of the free numbers in arrays of all rows and numbers."""
+        return np.ix_(self.members, self.places[0])
+
+    @cached_property
+    def where(self) -> IntArray:
+        """The places of products of free numbers in a packed matrix (k x k)."""
+        places = self.places[0]
+        return np.ascontiguousarray(loops.unpacking(self.free.size)[np.ix_(places, places)])
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The members from 0 on."""
+        return np.arange(self.members.size)
+
+    @cached_property
+    def across(self) -> list[tuple[tuple[IntArray, ...], Array]]:
+        """Of each fixed number the places of its products with free ones, and its values.
+
+        Of those that are not 0.
+        """
+        (places, others), where = self.places, loops.unpacking(self.free.size)
+        values = self.fixed_values[self.members].T[:, :, None]
+        return [
+            (np.ix_(self.members, where[places, fixed]), values[fixed])
+            for fixed in others
+            if values[fixed].any()
+        ]
+
+    def gaussians(
+        self, equations: tuple[Array, Array], prior: tuple[Array, Array]
+    ) -> GaussianArrays:
+        """The Gaussians of the free numbers, of the normal equations of all rows."""
+        matrices, vectors = equations
+        precisions, means = prior[0][self.at], prior[1][self.at]
+        right = vectors[self.at] + precisions * means
+        for places, values in self.across:
+            right -= matrices[places] * values
+        return matrices, self.members, self.order, right, precisions, self.where
 
 
 @attrs.frozen(eq=False)
@@ -61,44 +129,30 @@ class FactorSide:
 
     ``numbers`` has them by rows (or columns). All rows (or columns) of one unit, (n,), move
     together or stay: of K classes the K columns of Z, since an observation ties these together.
-    ``groups`` are those with the same free numbers.
+    ``groups`` are those with the same free numbers, of which there is at least one.
     """
 
     numbers: Compressed
     units: IntArray
     fixed_values: Array
-    groups: tuple[tuple[IntArray, Mask], ...]
+    groups: tuple[FreeNumbers, ...]
 
-    def equations(self, others: Array, values: Array, precisions: Array) -> tuple[Array, Array]:
+    @classmethod
+    def of(
+        cls,
+        numbers: Compressed,
+        units: IntArray,
+        fixed_values: Array,
+        groups: Sequence[tuple[IntArray, Mask]],
+    ) -> "FactorSide":
+        """The side with groups of rows, and the numbers that are free in each."""
+        free = [FreeNumbers(*group, fixed_values) for group in groups if group[1].any()]
+        return cls(numbers, units, fixed_values, tuple(free))
+
+    def equations(self, others: Array, observations: Array) -> tuple[Array, Array]:
         """The normal equations given the other side, of a Gaussian observation of each number."""
-        n, width = self.fixed_values.shape
-        matrices, vectors = np.zeros((n, loops.packed_size(width))), np.zeros((n, width))
-        rows = self.numbers
-        numbers = rows.starts, rows.across, rows.places, values, precisions
-        moments = np.ones(len(others)), others, loops.packed_squares(others)
-        loops.add_by_rows(0, n, *numbers, *moments, matrices, vectors)
-        return matrices, vectors
-
-    def gaussians(
-        self, equations: tuple[Array, Array], prior: tuple[Array, Array]
-    ) -> Iterator[tuple[IntArray, IntArray, GaussianArrays]]:
-        """Members, places of free numbers, and Gaussians of each group, one after the other."""
-        matrices, vectors = equations
-        precisions, means = prior
-        where = loops.unpacking(vectors.shape[1])
-        for members, free in self.groups:
-            places, fixed = np.flatnonzero(free), np.flatnonzero(~free)
-            if not places.size:
-                continue
-            of_places = np.ascontiguousarray(where[np.ix_(places, places)])
-            matrix, precision = matrices[members], precisions[np.ix_(members, places)]
-            right = vectors[np.ix_(members, places)]
-            right = right + precision * means[np.ix_(members, places)]
-            if fixed.size:
-                across = matrix[:, where[np.ix_(places, fixed)]]
-                right -= np.einsum("nab,nb->na", across, self.fixed_values[members][:, fixed])
-            order = np.arange(members.size)
-            yield members, places, (matrix, order, order, right, precision, of_places)
+        values, precisions = observations[0].ravel(), observations[1].ravel()
+        return self.numbers.normal_sums(precisions, precisions * values, others)
 
     def drawn(
         self,
@@ -110,13 +164,14 @@ class FactorSide:
     ) -> tuple[Array, Array]:
         """A move of each row (n x K) from its origin, and its log density (n,) less a constant."""
         drawn, logs = np.array(self.fixed_values), np.zeros(len(self.fixed_values))
-        for members, places, gaussians in self.gaussians(equations, prior):
-            begin = origins[np.ix_(members, places)]
-            numbers, log_densities = np.zeros(begin.shape), np.zeros(members.size)
+        for group in self.groups:
+            begin = origins[group.at]
+            numbers, log_densities = np.empty(begin.shape), np.empty(len(begin))
             normal = rng.standard_normal(begin.shape)
+            gaussians = group.gaussians(equations, prior)
             if not draw_rows(*gaussians, begin, step, normal, numbers, log_densities):
                 raise BackendError(SINGULAR_MESSAGE)
-            drawn[np.ix_(members, places)], logs[members] = numbers, log_densities
+            drawn[group.at], logs[group.members] = numbers, log_densities
         return drawn, logs
 
     def log_densities(
@@ -129,11 +184,11 @@ class FactorSide:
     ) -> Array:
         """The log densities of points (n x K) as moves from origins, less the same constant."""
         logs = np.zeros(len(points))
-        for members, places, gaussians in self.gaussians(equations, prior):
-            at = np.ix_(members, places)
-            log_densities = np.zeros(members.size)
-            densities_of_rows(*gaussians, origins[at], step, points[at], log_densities)
-            logs[members] = log_densities
+        for group in self.groups:
+            gaussians, log_densities = group.gaussians(equations, prior), np.empty(group.order.size)
+            ends = origins[group.at], step, points[group.at]
+            densities_of_rows(*gaussians, *ends, log_densities)
+            logs[group.members] = log_densities
         return logs
 
 
@@ -267,9 +322,8 @@ class FactorChains(ObservedChains):
             precisions, means = self.prior(side)
             drawn = means + self.rng.standard_normal(means.shape) / np.sqrt(precisions)
             prior = np.array(self.sides[side].fixed_values)
-            for members, free in self.sides[side].groups:
-                places = np.ix_(members, np.flatnonzero(free))
-                prior[places] = drawn[places]
+            for group in self.sides[side].groups:
+                prior[group.at] = drawn[group.at]
             numbers.append(prior)
         return numbers
 
@@ -338,13 +392,20 @@ class FactorChains(ObservedChains):
         return rows, columns
 
     @cached_property
+    def units_of_numbers(self) -> tuple[IntArray, IntArray]:
+        """The unit of rows, and that of columns, of each number of z of all chains."""
+        sides = zip(self.sides, self.positions, strict=True)
+        rows, columns = (side.units[places] for side, places in sides)
+        return rows, columns
+
+    @cached_property
     def sides(self) -> tuple[FactorSide, FactorSide]:
         """The rows and the columns."""
         observed, design, m = self.observed, self.design, self.n_chains
         n_rows, n_columns = observed.shape
         n = n_rows * m
         fixed = np.repeat(design.row_fixed_values, n, axis=0)
-        rows = FactorSide(self.by(0), np.arange(n), fixed, ((np.arange(n), design.row_free),))
+        rows = FactorSide.of(self.by(0), np.arange(n), fixed, [(np.arange(n), design.row_free)])
         # The first one of the columns of Z that a number shares an observation with.
         units = [
             block.columns.start + np.repeat(width * np.arange(block.n_columns), width)
@@ -352,11 +413,11 @@ class FactorChains(ObservedChains):
             for width in [block.likelihood.width]
         ]
         shifts = n_columns * np.arange(m)[:, None]
-        columns = FactorSide(
+        columns = FactorSide.of(
             self.by(1),
             (np.concatenate(units) + shifts).ravel(),
             np.tile(design.fixed_values, (m, 1)),
-            tuple(((members + shifts).ravel(), free) for members, free in design.groups),
+            [((members + shifts).ravel(), free) for members, free in design.groups],
         )
         return rows, columns
 
@@ -409,9 +470,15 @@ class FactorChains(ObservedChains):
         before = self.latest
         if before is None or centred is not None:
             before = self.observations(self.z, centred)
-        equations = moving.equations(others, before[0].ravel(), before[1].ravel())
         exact = not self.needs_acceptance(centred)
         step = self.drawn_step(exact)
+        if centred is None and not exact and self.design.width <= MOST_FUSED:
+            terms = self.all_logistic_terms()
+            if terms is not None:
+                self.latest = before
+                self.move(side, step, terms, before)
+                return
+        equations = moving.equations(others, before)
         drawn, log_forward = moving.drawn(equations, prior, now, step, self.rng)
         self.latest = None
         if exact:
@@ -419,24 +486,33 @@ class FactorChains(ObservedChains):
             return
         proposed = [drawn, others] if side == 0 else [others, drawn]
         after = self.observations(self.predictors(proposed), centred)
-        equations = moving.equations(others, after[0].ravel(), after[1].ravel())
+        equations = moving.equations(others, after)
         log_backward = moving.log_densities(equations, prior, drawn, step, now)
-        precisions, means = prior
-        n_units = len(moving.units)
-        of_prior = 0.5 * np.sum(
-            precisions * (np.square(now - means) - np.square(drawn - means)), axis=1
-        )
-        ratios = np.bincount(moving.units, of_prior + log_backward - log_forward, n_units)
-        with np.errstate(invalid="ignore"):
-            changes = (after[2] - before[2]).ravel()
-        ratios += np.bincount(moving.units[self.positions[side]], changes, n_units)
-        accepted = -self.rng.exponential(size=n_units) < ratios
-        self.numbers[side] = np.where(accepted[moving.units][:, None], drawn, now)
+        thresholds = -self.rng.exponential(size=len(moving.units))
+        units = moving.units, self.units_of_numbers[side]
+        densities = log_backward - log_forward, after.reshape(3, -1), before.reshape(3, -1)
+        share = accept_moves(thresholds, *units, *prior, drawn, now, *densities)
         if centred is None:
-            of_number = accepted[moving.units[self.positions[side]]].reshape(self.n_chains, -1)
-            pairs = zip(after, before, strict=True)
-            self.latest = tuple(np.where(of_number, new, old) for new, old in pairs)
-        self.count_accepted(side, float(np.mean(accepted[moving.units])))
+            self.latest = before
+        self.count_accepted(side, share)
+
+    def move(self, side: int, step: float, terms: LogisticArrays, observations: Array) -> None:
+        """Draw rows (0) or columns (1) given the others in one pass over the entries."""
+        moving, others, now = self.sides[side], self.numbers[1 - side], self.numbers[side]
+        normal = [self.rng.standard_normal((group.members.size, group.places[0].size)) for group in moving.groups]
+        thresholds = -self.rng.exponential(size=len(now))
+        prior, curvatures = self.prior(side), (LEAST_CURVATURE_RATIO, LEAST_CURVATURE)
+        numbers = observations.reshape(3, -1)
+        moved = 0
+        for group, numbers_of_group in zip(moving.groups, normal, strict=True):
+            drawn = step, numbers_of_group, thresholds, numbers, now
+            entries = *moving.numbers.order, others, *prior
+            losses = *terms, *self.weights_and_offsets, *curvatures
+            count = move_rows(group.members, *group.places, loops.unpacking(group.places[0].size), *entries, *losses, *drawn)
+            if count < 0:
+                raise BackendError(SINGULAR_MESSAGE)
+            moved += count
+        self.count_accepted(side, moved / max(len(now), 1))
 
     def draw_factors(self, sides: Sequence[int]) -> None:
         """Draw rows (0) and columns (1), and the noise of predictors, given the priors."""
@@ -488,7 +564,7 @@ class FactorChains(ObservedChains):
             quadratic = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
             return np.asarray((n_rows - n_columns) * t - 0.5 * quadratic)
 
-        t = sliced(of_both, at, self.rng, LOG_SCALE_WIDTH)
+        t = sliced(of_both, at, self.rng, SCALE_WIDTHS / np.sqrt(n_rows + n_columns))
         self.scale(0, np.exp(t))
         self.scale(1, np.exp(-t))
         if self.weight is not None or not self.learns_priors:

@@ -5,9 +5,10 @@ z, one Newton step from where a chain is; whether a move is accepted is up to th
 themselves.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import attrs
@@ -17,11 +18,16 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import (
     GaussianBound,
     GaussianNoise,
+    LogisticTerms,
     Parametric,
     TwiceDifferentiable,
 )
 from mcframe.contracts.limits import MOST_STEPS
-from mcframe.posterior.observed import Observed
+from mcframe.numerics.logistic_loops import evaluate_terms, newton_steps
+from mcframe.posterior.observed import Observed, ObservedBlock
+
+# Weights, slopes and edges (m or 1 x J x N), and constants (m or 1 x N).
+LogisticArrays = tuple[Array, Array, Array, Array]
 
 # The width of the interval in which the logarithm of a scale is searched.
 LOG_SCALE_WIDTH = 2.0
@@ -87,6 +93,11 @@ class ChainState:
         return cls(**{name: join(*(part[name] for part in columns)) for name in columns[0]})
 
 
+def is_bent(block: ObservedBlock) -> bool:
+    """True if the log likelihood of a block is no parabola."""
+    return not isinstance(block.likelihood, GaussianNoise)
+
+
 def sliced(
     log_density: Callable[[Array], Array], at: Array, rng: np.random.Generator, width: float
 ) -> Array:
@@ -118,11 +129,16 @@ class ObservedChains(ABC):
     rng : numpy.random.Generator
     learns_priors : bool
         Whether priors, noise and parameters are drawn too, or stay as they are.
-    latest : tuple of arrays, or None
+    latest : array (3 x m x numbers), or None
         ``observations`` at the present state, as the last move left them; None where anything
         else has changed since.
     targets : list of arrays (N,) or (m x N)
         The observations of each block: those of ``observed``, or others of each chain.
+    terms : dict
+        Of each block whose loss is a sum of logistic functions its terms, and the observations
+        and parameters that have these.
+    all_terms : tuple, or None
+        The terms of several blocks, and these in the order of all numbers of z.
     acceptance : list of float
         The shares of moves that are accepted, of each kind of move.
     """
@@ -131,7 +147,11 @@ class ObservedChains(ABC):
     rng: np.random.Generator
     learns_priors: bool = attrs.field(default=True, kw_only=True)
     targets: list[Array] = attrs.field(init=False)
-    latest: tuple[Array, ...] | None = attrs.field(init=False, default=None)
+    latest: Array | None = attrs.field(init=False, default=None)
+    terms: dict[int, tuple[Array, bytes, LogisticArrays]] = attrs.field(init=False, factory=dict)
+    all_terms: tuple[list[LogisticArrays], LogisticArrays] | None = attrs.field(
+        init=False, default=None
+    )
     n_steps: int = attrs.field(init=False, default=0)
     acceptance: list[float] = attrs.field(init=False, factory=lambda: [1.0, 1.0])
 
@@ -213,8 +233,14 @@ class ObservedChains(ABC):
         """
         block = self.observed.blocks[b]
         n, weights = block.y.size, np.broadcast_to(block.weights, block.y.shape)
-        y = np.broadcast_to(self.targets[b], t.shape[:2])
         logs, gradients, curvatures = np.empty(t.shape[:2]), np.empty(t.shape), np.empty(t.shape)
+        terms = self.logistic_terms(b) if derivatives else None
+        if terms is not None:
+            bounds = LEAST_CURVATURE_RATIO, LEAST_CURVATURE
+            answers = logs, gradients, curvatures
+            evaluate_terms(np.ascontiguousarray(t), *terms, weights, *bounds, *answers)
+            return np.where(np.isnan(logs), -np.inf, logs), gradients, curvatures
+        y = np.broadcast_to(self.targets[b], t.shape[:2])
         for chains, likelihood in self.likelihoods(b):
             part = t[chains]
             flat = part.reshape(-1, *t.shape[2:])
@@ -230,6 +256,58 @@ class ObservedChains(ABC):
             gradients[chains] = shaped * gradient.reshape(part.shape)
             curvatures[chains] = shaped * curvature.reshape(part.shape)
         return np.where(np.isnan(logs), -np.inf, logs), gradients, curvatures
+
+    def logistic_terms(self, b: int) -> LogisticArrays | None:
+        """Terms of the loss of a block, (m or 1 x N x J), and constants; None of other losses."""
+        if not isinstance(self.observed.blocks[b].unfitted, LogisticTerms):
+            return None
+        targets, key = self.targets[b], self.parameters[b].tobytes()
+        if b in self.terms and self.terms[b][0] is targets and self.terms[b][1] == key:
+            return self.terms[b][2]
+        parts = [
+            likelihood.logistic_terms(y)
+            for chains, likelihood in self.likelihoods(b)
+            for y in (targets[chains] if targets.ndim > 1 else targets[None])
+        ]
+        if parts[0] is None:
+            return None
+        *terms, constants = map(np.stack, zip(*parts, strict=True))
+        arrays: Any = (*(np.ascontiguousarray(one.swapaxes(1, 2)) for one in terms), constants)
+        self.terms[b] = targets, key, arrays
+        return self.terms[b][2]
+
+    def all_logistic_terms(self) -> LogisticArrays | None:
+        """The terms of all numbers of z, as ``move_rows`` takes them; None of other losses.
+
+        Of Gaussian numbers they are 0.
+        """
+        blocks, n_numbers = self.observed.blocks, self.observed.n_numbers
+        bent = [b for b, block in enumerate(blocks) if is_bent(block)]
+        parts = {b: self.logistic_terms(b) for b in bent}
+        arrays = [part for part in parts.values() if part is not None]
+        if len(arrays) < len(bent) or not arrays:
+            return None
+        if self.all_terms is not None and all(map(operator.is_, self.all_terms[0], arrays)):
+            return self.all_terms[1]
+        m, n_terms = (max(part[0].shape[axis] for part in arrays) for axis in (0, 2))
+        weights, slopes, edges = np.zeros((3, m, n_numbers, n_terms))
+        constants = np.zeros((m, n_numbers))
+        for b, part in zip(bent, arrays, strict=True):
+            place = blocks[b].part
+            for whole, one in zip((weights, slopes, edges), part, strict=False):
+                whole[:, place, : one.shape[2]] = one
+            constants[:, place] = part[3]
+        self.all_terms = arrays, (weights, slopes, edges, constants)
+        return self.all_terms[1]
+
+    @cached_property
+    def weights_and_offsets(self) -> tuple[Array, Array]:
+        """Weights and offsets of all numbers of z; the weight of Gaussian ones is -1."""
+        weights, offsets = np.zeros((2, self.observed.n_numbers))
+        for block in self.observed.blocks:
+            weights[block.part] = block.weights if is_bent(block) else -1.0
+            offsets[block.part] = block.offset
+        return weights, offsets
 
     def log_likelihood(self, b: int, entries: IntArray, t: Array) -> Array:
         """The log likelihood (m,) of some entries of a block at their predictors (m x N)."""
@@ -257,14 +335,14 @@ class ObservedChains(ABC):
 
     def observations(
         self, z: Array, replaced: Sequence[tuple[Array, Array] | None] | None = None
-    ) -> tuple[Array, Array, Array]:
-        """A Gaussian observation of each number, (m x numbers): values, precisions, and logs.
+    ) -> Array:
+        """A Gaussian observation of each number, (3 x m x numbers): value, precision, and log.
 
         The logs are log likelihoods of entries, at the first number of each. ``replaced`` has, of
         some blocks, values and precisions of Gaussian observations in the place of their own.
         """
-        values, precisions = np.empty_like(z), np.empty_like(z)
-        logs = np.zeros_like(z)
+        observed = np.zeros((3, *z.shape))
+        values, precisions, logs = observed
         for b, block in enumerate(self.observed.blocks):
             part, width = block.part, block.likelihood.width
             other = None if replaced is None else replaced[b]
@@ -275,14 +353,11 @@ class ObservedChains(ABC):
                 continue
             t = self.shaped(b, z)
             of_entries, gradients, curvatures = self.evaluated(b, t)
-            curvatures = np.where(curvatures > 0.0, curvatures, 1.0)  # of weight 0
-            steps = np.where(np.isfinite(gradients / curvatures), gradients / curvatures, 0.0)
-            flat = z[:, part]
-            values[:, part] = flat - steps.reshape(flat.shape)
-            finite = np.where(np.isfinite(curvatures), curvatures, 1.0)
-            precisions[:, part] = finite.reshape(flat.shape)
+            flat = np.ascontiguousarray(z[:, part])
+            slopes = gradients.reshape(flat.shape), curvatures.reshape(flat.shape)
+            newton_steps(flat, *slopes, values[:, part], precisions[:, part])
             logs[:, part.start : part.stop : width] = of_entries
-        return values, precisions, logs
+        return observed
 
     def needs_acceptance(
         self, replaced: Sequence[tuple[Array, Array] | None] | None = None

@@ -13,7 +13,12 @@ from mcframe.backends.backend import Budget
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.limits import STORED_NUMBERS
-from mcframe.posterior.chain_diagnostics import SamplerDiagnostics, effective_sizes, r_hats
+from mcframe.posterior.chain_diagnostics import (
+    LARGEST_R_HAT,
+    SamplerDiagnostics,
+    effective_sizes,
+    r_hats,
+)
 from mcframe.posterior.observed_chains import ChainState, ObservedChains
 from mcframe.runtime.machine import OutOfTime, check_time, stop_at
 from mcframe.runtime.progress import current
@@ -138,14 +143,13 @@ def run_chains(
             if sweep < next_look and sweep < most_sweeps:
                 continue
             next_look = int(LOOK_GROWTH * sweep)
-            judged = judge(watch, chains, sweep)
-            share = min(judged.effective_draws / target, 1.0)
+            draws_watched = watch.draws(int(BURN_IN_SHARE * sweep))
+            effective = effective_draws(draws_watched)
             current().report(
-                f"R-hat {judged.r_hat:.3f}, {judged.effective_draws:.0f} effective draws"
-                f" ({target:.0f} are needed)",
-                share,
+                f"{effective:.0f} effective draws ({target:.0f} are needed)",
+                min(effective / target, 1.0),
             )
-            if judged.converged and judged.effective_draws >= target:
+            if effective >= target and largest_r_hat(draws_watched) < LARGEST_R_HAT:
                 ending = Ending(
                     Status.CONVERGED,
                     f"Monte Carlo errors are at most {1.0 / np.sqrt(target):.2g} posterior"
@@ -164,19 +168,26 @@ def judge(watch: Watch, chains: ObservedChains, sweep: int) -> SamplerDiagnostic
     """R-hat and effective draws of what was watched since the burn-in."""
     discarded = int(BURN_IN_SHARE * sweep)
     draws = watch.draws(discarded)
-    if draws.shape[1] < 4:
-        r_hat, effective = np.inf, 0.0
-    else:
-        r_hat = float(np.max(r_hats(draws), initial=1.0))
-        sizes = effective_sizes(draws)
-        effective = float(np.min(sizes, initial=float(draws.shape[0] * draws.shape[1])))
     return SamplerDiagnostics(
         n_chains=chains.n_chains,
         n_sweeps=sweep,
         n_discarded=discarded,
         n_draws=0,
-        r_hat=r_hat,
-        effective_draws=effective,
+        r_hat=largest_r_hat(draws),
+        effective_draws=effective_draws(draws),
         watched=draws.shape[2],
         acceptance=tuple(map(float, chains.acceptance)),
     )
+
+
+def effective_draws(draws: Array) -> float:
+    """The fewest effective draws of numbers (chains x sweeps x N); 0 of fewer than four sweeps."""
+    n_chains, n_sweeps = draws.shape[:2]
+    if n_sweeps < 4:
+        return 0.0
+    return float(np.min(effective_sizes(draws), initial=float(n_chains * n_sweeps)))
+
+
+def largest_r_hat(draws: Array) -> float:
+    """The largest R-hat of numbers (chains x sweeps x N); infinite of fewer than four sweeps."""
+    return float(np.max(r_hats(draws), initial=1.0)) if draws.shape[1] >= 4 else np.inf
