@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
+from mcframe.posterior import chains as chains_module
 from mcframe.posterior.chains import FactorChains
 from mcframe.posterior.prior_draws import draw_from_prior, draw_targets
 
@@ -75,6 +76,48 @@ def least_p_value(chains, reference, step=FactorChains.sweep, rounds=ROUNDS):
         for name, values in statistics(chains).items()
     }
     return min(p.items(), key=lambda one: one[1]), len(p)
+
+
+def mixed_chains(seed):
+    """Chains of numbers, labels and levels with effects, offsets, weights and thresholds."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 9))
+    labels, levels = mc.Bernoulli(scale=0.7), mc.Ordinal(4, (-1.0, 0.0, 1.0))
+    data = {
+        "x": z[:, :3] + 0.5 * rng.standard_normal((30, 3)),
+        "labels": labels.sample(z[:, 3:6], rng),
+        "levels": levels.sample(z[:, 6:], rng),
+    }
+    data = {name: np.where(rng.random(x.shape) < 0.3, np.nan, x) for name, x in data.items()}
+    shape = data["labels"].shape
+    data["labels"] = mc.Observations(
+        data["labels"], weights=rng.random(shape), offset=0.3 * rng.standard_normal(shape)
+    )
+    blocks = [
+        mc.Block("x", mc.Gaussian(variance=None), bias=True, row_effects=True),
+        mc.Block("labels", labels, bias=True),
+        mc.Block("levels", mc.Ordinal(4)),
+    ]
+    model = mc.Model(blocks, [mc.NuclearNorm()])
+    posterior = mc.posterior(model, data, factors=2)
+    return FactorChains.begin(posterior.engine, 4, np.random.default_rng(seed))
+
+
+def test_half_sweeps_in_one_pass_are_those_of_arrays(monkeypatch):
+    """Three sweeps of compiled moves, and of plain arrays with the same random numbers."""
+    one_pass, plain = mixed_chains(1), mixed_chains(1)
+    with monkeypatch.context() as patch:
+        for chains in (one_pass, plain):
+            for _ in range(2):
+                chains.sweep()
+            chains.draw_factors((0, 1))
+            patch.setattr(chains_module, "MOST_FUSED", 0)
+    assert one_pass.all_terms is not None
+    assert plain.all_terms is None
+    for side in (0, 1):
+        np.testing.assert_allclose(one_pass.numbers[side], plain.numbers[side], atol=1e-11)
+    np.testing.assert_allclose(one_pass.latest, plain.latest, rtol=1e-8, atol=1e-10)
+    assert one_pass.acceptance == plain.acceptance
 
 
 WORDS = [

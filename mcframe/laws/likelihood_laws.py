@@ -19,6 +19,7 @@ from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     GaussianBound,
     Likelihood,
+    LogisticTerms,
     Parametric,
     TwiceDifferentiable,
     ValueKind,
@@ -424,6 +425,21 @@ def gaussian_bound_holds(likelihood: Any, z: Array, y: Array) -> None:
             gap = likelihood.log_likelihood(mean, y) - below(value, precision, constant, mean, y)
             misses = float(np.max(gap / size))
             demand(misses <= ROUNDING, f"without variance it misses {misses:g} at the mean")
+
+
+@law_of(LIKELIHOOD_LAWS, "logistic terms are the loss", LogisticTerms)
+def logistic_terms_are_the_loss(likelihood: Any, z: Array, y: Array) -> None:
+    """The constant and the terms add up to the loss; numbers are finite, weights at least 0."""
+    terms = likelihood.logistic_terms(y)
+    if terms is None:
+        return
+    weights, slopes, edges, constants = terms
+    demand(np.all(np.isfinite(np.concatenate([*terms[:3], constants[None]]))), "not all finite")
+    demand(np.all(weights >= 0.0), f"a weight of {float(np.min(weights)):g}")
+    parts = weights * np.logaddexp(0.0, slopes * (z - edges))
+    loss, size = constants + parts.sum(axis=0), 1.0 + np.abs(constants) + parts.sum(axis=0)
+    misses = float(np.max(np.abs(loss - likelihood.value(z, y)) / size))
+    demand(misses <= ROUNDING, f"they miss it by {misses:g}, relatively")
 
 
 def expected_bound(

@@ -93,6 +93,15 @@ def add_by_columns(  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
+def add_residual_squares(z, y, weights, columns, sums):  # type: ignore[no-untyped-def]
+    """Add ``weight (y - z)^2`` of the entries (m x N) of chains to sums of columns (m x d)."""
+    for chain in range(z.shape[0]):
+        for p in range(z.shape[1]):
+            residual = y[chain, p] - z[chain, p]
+            sums[chain, columns[p]] += weights[p] * residual * residual
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
 def predictor_moments(  # type: ignore[no-untyped-def]
     first, last, starts, across, places, row_means, row_covariances, means, covariances, mean,
     variance,

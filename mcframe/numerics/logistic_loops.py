@@ -15,64 +15,6 @@ SMALL_MARGIN = 1e-7
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
-def evaluate_entry(  # type: ignore[no-untyped-def]
-    t, chain, p, weights, slopes, edges, constants, least_ratio, least
-):
-    """The loss of an entry of a chain at t, its gradient, and its curvature in a proposal.
-
-    The loss is a constant and J terms ``weight log(1 + exp(x))`` with x = slope (t - edge). Its
-    curvature in a proposal is at least ``least``, and ``least_ratio`` times that of the parabola
-    that bounds it, the sum of ``weight slope^2 tanh(|x| / 2) / (2 |x|)``.
-    """
-    loss, gradient, curvature, bound = constants[chain, p], 0.0, 0.0, 0.0
-    for j in range(weights.shape[2]):
-        weight, slope = weights[chain, p, j], slopes[chain, p, j]
-        if weight == 0.0:
-            continue
-        x = slope * (t - edges[chain, p, j])
-        size = abs(x)
-        decay = np.exp(-size)
-        share = 1.0 / (1.0 + decay)
-        loss += weight * (max(x, 0.0) + np.log(1.0 + decay))
-        gradient += weight * slope * (share if x > 0.0 else decay * share)
-        weight *= slope * slope
-        curvature += weight * decay * share * share
-        bound += weight * (0.5 * (1.0 - decay) * share / size if size > SMALL_MARGIN else 0.25)
-    return loss, gradient, max(curvature, max(least_ratio * bound, least))
-
-
-@compiled(nogil=True, fastmath=FAST_MATH)
-def evaluate_terms(  # type: ignore[no-untyped-def]
-    t, weights, slopes, edges, constants, of_entries, least_ratio, least, logs, gradients,
-    curvatures,
-):  # fmt: skip
-    """Logs of likelihoods (m x N), gradients of losses, and curvatures of proposals.
-
-    Parameters
-    ----------
-    t : array (m x N)
-    weights, slopes, edges : arrays (m or 1 x N x J)
-    constants : array (m or 1 x N)
-    of_entries : array (N,)
-        Weights of the entries.
-    least_ratio, least : float
-        As ``evaluate_entry`` takes them.
-    logs, gradients, curvatures : arrays (m x N)
-        Overwritten.
-    """
-    for chain in range(t.shape[0]):
-        c = min(chain, weights.shape[0] - 1)
-        for p in range(t.shape[1]):
-            loss, gradient, curvature = evaluate_entry(
-                t[chain, p], c, p, weights, slopes, edges, constants, least_ratio, least
-            )
-            weight = of_entries[p]
-            logs[chain, p] = -weight * loss
-            gradients[chain, p] = weight * gradient
-            curvatures[chain, p] = weight * curvature
-
-
-@compiled(nogil=True, fastmath=FAST_MATH)
 def newton_steps(z, gradients, curvatures, values, precisions):  # type: ignore[no-untyped-def]
     """A Gaussian observation of each number, (m x N): the value is one Newton step from z.
 
@@ -136,24 +78,10 @@ def accept_moves(  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
-def add_observation(  # type: ignore[no-untyped-def]
-    value, precision, others, other, free, equations, right
-):
-    """Add an observation of a row's free numbers to its packed normal equations."""
-    place = 0
-    for a in range(free.size):
-        scaled = precision * others[other, free[a]]
-        right[a] += scaled * value
-        for b in range(a + 1):
-            equations[place] += scaled * others[other, free[b]]
-            place += 1
-
-
-@compiled(nogil=True, fastmath=FAST_MATH)
 def move_rows(  # type: ignore[no-untyped-def]
-    members, free, fixed, packed, starts, across, places, others, precisions, means, weights, slopes,
-    edges, constants, of_numbers, offsets, least_ratio, least, step, normal, thresholds,
-    observations, now,
+    members, free, fixed, packed, starts, across, places, others, precisions, means, weights,
+    slopes, edges, constants, of_numbers, offsets, least_ratio, least, n_rows, step, normal,
+    thresholds, observations, now,
 ):  # fmt: skip
     """Move some rows given the other side, in place; how many moved, -1 where none can.
 
@@ -174,10 +102,15 @@ def move_rows(  # type: ignore[no-untyped-def]
         Of the priors.
     weights, slopes, edges : arrays (m or 1 x numbers x J)
     constants : array (m or 1 x numbers)
+        A loss is a constant and J terms ``weight log(1 + exp(x))`` with x = slope (z + offset -
+        edge).
     of_numbers, offsets : arrays (numbers,)
         Weights, below 0 of numbers with Gaussian observations, and what is added to z.
     least_ratio, least : float
-        As ``evaluate_entry`` takes them.
+        Its curvature in a proposal is at least ``least``, and ``least_ratio`` times that of the
+        parabola that bounds it, the sum of ``weight slope^2 tanh(|x| / 2) / (2 |x|)``.
+    n_rows : int
+        Rows of a chain.
     step : float
     normal, thresholds : arrays (n x k), (all rows,)
     observations : array (3 x numbers of all chains)
@@ -197,6 +130,8 @@ def move_rows(  # type: ignore[no-untyped-def]
         row = members[r]
         first, count = starts[row], starts[row + 1] - starts[row]
         ratio = -thresholds[row]
+        chain = row // n_rows
+        first_number, of_chain = chain * n_numbers, min(chain, weights.shape[0] - 1)
         for a in range(width):
             drawn[a] = now[row, a]
         for back in range(2):  # the move, then the way back
@@ -211,17 +146,34 @@ def move_rows(  # type: ignore[no-untyped-def]
                     z = 0.0
                     for a in range(width):
                         z += others[other, a] * drawn[a]
-                    chain = place // n_numbers
-                    number = place - chain * n_numbers
+                    number = place - first_number
                     weight = of_numbers[number]
                     if weight < 0.0:
                         log = -0.5 * number_precision * (value - z) * (value - z)
                     else:
-                        c = min(chain, weights.shape[0] - 1)
-                        t = z + offsets[number]
-                        loss, gradient, curvature = evaluate_entry(
-                            t, c, number, weights, slopes, edges, constants, least_ratio, least
-                        )
+                        loss, gradient = constants[of_chain, number], 0.0
+                        curvature, bound = 0.0, 0.0
+                        for j in range(weights.shape[2]):
+                            share, slope = (
+                                weights[of_chain, number, j],
+                                slopes[of_chain, number, j],
+                            )
+                            if share == 0.0:
+                                continue
+                            x = slope * (z + offsets[number] - edges[of_chain, number, j])
+                            size = abs(x)
+                            decay = np.exp(-size)
+                            probability = 1.0 / (1.0 + decay)
+                            loss += share * (max(x, 0.0) + np.log(1.0 + decay))
+                            below = probability if x > 0.0 else decay * probability
+                            gradient += share * slope * below
+                            share *= slope * slope
+                            curvature += share * decay * probability * probability
+                            quotient = 0.25
+                            if size > SMALL_MARGIN:
+                                quotient = 0.5 * (1.0 - decay) * probability / size
+                            bound += share * quotient
+                        curvature = max(curvature, max(least_ratio * bound, least))
                         log = -weight * loss
                         number_precision = weight * curvature if weight > 0.0 else 1.0
                         value = z - weight * gradient / number_precision
@@ -229,7 +181,13 @@ def move_rows(  # type: ignore[no-untyped-def]
                     after[0, e], after[1, e], after[2, e] = value, number_precision, log
                 for a in fixed:
                     value -= others[other, a] * drawn[a]
-                add_observation(value, number_precision, others, other, free, equations, right)
+                packed_place = 0
+                for a in range(k):
+                    scaled = number_precision * others[other, free[a]]
+                    right[a] += scaled * value
+                    for b in range(a + 1):
+                        equations[packed_place] += scaled * others[other, free[b]]
+                        packed_place += 1
             if not factorise(equations, precision, packed, root):
                 if not back:
                     return -1

@@ -21,11 +21,12 @@ def effective_sizes(draws: Array) -> Array:
     section 3.2).
     """
     n_chains, m = draws.shape[:2]
-    of_numbers = np.ascontiguousarray(draws.transpose(2, 0, 1))  # whose transforms are fast
-    deviations = of_numbers - of_numbers.mean(axis=2, keepdims=True)
+    # The sweeps of a number side by side, as transforms of a fast length read them.
+    of_numbers = np.ascontiguousarray(np.moveaxis(draws, (0, 1), (-2, -1)))
+    deviations = of_numbers - of_numbers.mean(axis=-1, keepdims=True)
     length = scipy.fft.next_fast_len(2 * m, real=True)
-    spectrum = np.square(np.abs(scipy.fft.rfft(deviations, length))).mean(axis=1)
-    covariances = scipy.fft.irfft(spectrum, length)[:, :m].T / m
+    spectrum = np.square(np.abs(scipy.fft.rfft(deviations, length))).mean(axis=-2)
+    covariances = np.moveaxis(scipy.fft.irfft(spectrum, length)[..., :m], -1, 0) / m
     within = covariances[0] * m / (m - 1.0)
     between = draws.mean(axis=1).var(axis=0, ddof=1) if n_chains > 1 else 0.0
     total = within * (m - 1.0) / m + between

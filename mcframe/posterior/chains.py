@@ -55,11 +55,11 @@ from mcframe.posterior.observed_chains import (
     sliced,
 )
 
-# Up to so many numbers of a row a half sweep is one pass over the entries: of more of them sums over
-# entries are faster by panels of these.
+# Up to so many numbers of a row a half sweep is one pass over the entries: of more of them sums
+# over entries are faster by panels of these.
 MOST_FUSED = 16
-# The interval in which the scale of a factor is searched that rows and columns share, over the root
-# of their number: some standard deviations.
+# The interval in which the scale of a factor is searched that rows and columns share, over the
+# root of their number: some standard deviations.
 SCALE_WIDTHS = 4.0
 # Matrices, the one of each row, an order, right sides, precisions and places; see ``draw_rows``.
 GaussianArrays = tuple[Array, IntArray, IntArray, Array, Array, IntArray]
@@ -185,9 +185,9 @@ class FactorSide:
         """The log densities of points (n x K) as moves from origins, less the same constant."""
         logs = np.zeros(len(points))
         for group in self.groups:
-            gaussians, log_densities = group.gaussians(equations, prior), np.empty(group.order.size)
+            log_densities = np.empty(group.members.size)
             ends = origins[group.at], step, points[group.at]
-            densities_of_rows(*gaussians, *ends, log_densities)
+            densities_of_rows(*group.gaussians(equations, prior), *ends, log_densities)
             logs[group.members] = log_densities
         return logs
 
@@ -467,20 +467,19 @@ class FactorChains(ObservedChains):
         """Draw rows (0) or columns (1) given the others."""
         moving, others = self.sides[side], self.numbers[1 - side]
         prior, now = self.prior(side), self.numbers[side]
+        exact = not self.needs_acceptance(centred)
         before = self.latest
         if before is None or centred is not None:
-            before = self.observations(self.z, centred)
-        exact = not self.needs_acceptance(centred)
+            before = self.observations(None if exact else self.z, centred)
+        self.latest = before if centred is None else None
         step = self.drawn_step(exact)
         if centred is None and not exact and self.design.width <= MOST_FUSED:
             terms = self.all_logistic_terms()
             if terms is not None:
-                self.latest = before
                 self.move(side, step, terms, before)
                 return
         equations = moving.equations(others, before)
         drawn, log_forward = moving.drawn(equations, prior, now, step, self.rng)
-        self.latest = None
         if exact:
             self.numbers[side] = drawn
             return
@@ -492,23 +491,21 @@ class FactorChains(ObservedChains):
         units = moving.units, self.units_of_numbers[side]
         densities = log_backward - log_forward, after.reshape(3, -1), before.reshape(3, -1)
         share = accept_moves(thresholds, *units, *prior, drawn, now, *densities)
-        if centred is None:
-            self.latest = before
         self.count_accepted(side, share)
 
     def move(self, side: int, step: float, terms: LogisticArrays, observations: Array) -> None:
         """Draw rows (0) or columns (1) given the others in one pass over the entries."""
         moving, others, now = self.sides[side], self.numbers[1 - side], self.numbers[side]
-        normal = [self.rng.standard_normal((group.members.size, group.places[0].size)) for group in moving.groups]
+        sizes = [(group.members.size, group.places[0].size) for group in moving.groups]
+        normal = [self.rng.standard_normal(size) for size in sizes]
         thresholds = -self.rng.exponential(size=len(now))
-        prior, curvatures = self.prior(side), (LEAST_CURVATURE_RATIO, LEAST_CURVATURE)
-        numbers = observations.reshape(3, -1)
-        moved = 0
-        for group, numbers_of_group in zip(moving.groups, normal, strict=True):
-            drawn = step, numbers_of_group, thresholds, numbers, now
-            entries = *moving.numbers.order, others, *prior
-            losses = *terms, *self.weights_and_offsets, *curvatures
-            count = move_rows(group.members, *group.places, loops.unpacking(group.places[0].size), *entries, *losses, *drawn)
+        entries = *moving.numbers.order, others, *self.prior(side)
+        losses = *terms, *self.weights_and_offsets, LEAST_CURVATURE_RATIO, LEAST_CURVATURE
+        state, n_rows, moved = observations.reshape(3, -1), self.observed.shape[side], 0
+        for group, of_group in zip(moving.groups, normal, strict=True):
+            places = group.members, *group.places, loops.unpacking(group.places[0].size)
+            move = n_rows, step, of_group, thresholds, state, now
+            count = move_rows(*places, *entries, *losses, *move)
             if count < 0:
                 raise BackendError(SINGULAR_MESSAGE)
             moved += count
@@ -641,9 +638,10 @@ class FactorChains(ObservedChains):
         squares = np.zeros_like(priors.noise)
         for block, y in zip(observed.blocks, self.targets, strict=True):
             if block.learned_noise == "column":
-                residuals = block.weights * np.square(y - z[:, block.part])
-                for c in range(self.n_chains):
-                    squares[c, block.columns] = block.by_column(residuals[c])
+                places = block.columns.start + block.entry_columns
+                numbers = z[:, block.part], np.broadcast_to(y, (self.n_chains, places.size))
+                weights = np.broadcast_to(block.weights, places.shape)
+                loops.add_residual_squares(*numbers, weights, places, squares)
         rates = half * priors.noise_centres[:, None] + 0.5 * squares[:, learned]
         noise = rates / self.rng.gamma(half + 0.5 * observed.counts[learned], size=rates.shape)
         mean_squares = observed.mean_squares[learned]

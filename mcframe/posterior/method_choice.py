@@ -3,7 +3,7 @@
 from mcframe.backends.reference import cost_in_words
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.observed import Observed
-from mcframe.posterior.sampling import CHAINS
+from mcframe.posterior.sampling import chain_count
 
 # Chains that are estimated to take longer are not begun.
 MAX_SAMPLER_SECONDS = 15.0
@@ -23,7 +23,9 @@ def too_long(observed: Observed, n_factors: int | None) -> str:
     """
     n_factors = max(observed.shape[1] // 4, 1) if n_factors is None else n_factors
     an_entry = (1 + observed.needs_bounds) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
-    seconds = TYPICAL_SWEEPS * (SWEEP_SECONDS + CHAINS * observed.n_entries * an_entry)
+    seconds = TYPICAL_SWEEPS * (
+        SWEEP_SECONDS + chain_count(observed) * observed.n_entries * an_entry
+    )
     if seconds <= MAX_SAMPLER_SECONDS:
         return ""
     return f"chains would take {cost_in_words(seconds)}"

@@ -23,7 +23,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.limits import MOST_STEPS
-from mcframe.numerics.logistic_loops import evaluate_terms, newton_steps
+from mcframe.numerics.logistic_loops import newton_steps
 from mcframe.posterior.observed import Observed, ObservedBlock
 
 # Weights, slopes and edges (m or 1 x J x N), and constants (m or 1 x N).
@@ -234,12 +234,6 @@ class ObservedChains(ABC):
         block = self.observed.blocks[b]
         n, weights = block.y.size, np.broadcast_to(block.weights, block.y.shape)
         logs, gradients, curvatures = np.empty(t.shape[:2]), np.empty(t.shape), np.empty(t.shape)
-        terms = self.logistic_terms(b) if derivatives else None
-        if terms is not None:
-            bounds = LEAST_CURVATURE_RATIO, LEAST_CURVATURE
-            answers = logs, gradients, curvatures
-            evaluate_terms(np.ascontiguousarray(t), *terms, weights, *bounds, *answers)
-            return np.where(np.isnan(logs), -np.inf, logs), gradients, curvatures
         y = np.broadcast_to(self.targets[b], t.shape[:2])
         for chains, likelihood in self.likelihoods(b):
             part = t[chains]
@@ -334,23 +328,26 @@ class ObservedChains(ABC):
         return y - block.offset, np.broadcast_to(precisions, (self.n_chains, block.y.size))
 
     def observations(
-        self, z: Array, replaced: Sequence[tuple[Array, Array] | None] | None = None
+        self, z: Array | None, replaced: Sequence[tuple[Array, Array] | None] | None = None
     ) -> Array:
         """A Gaussian observation of each number, (3 x m x numbers): value, precision, and log.
 
         The logs are log likelihoods of entries, at the first number of each. ``replaced`` has, of
         some blocks, values and precisions of Gaussian observations in the place of their own.
+        Where all are Gaussian, z may be None: the logs are then 0.
         """
-        observed = np.zeros((3, *z.shape))
+        observed = np.zeros((3, self.n_chains, self.observed.n_numbers))
         values, precisions, logs = observed
         for b, block in enumerate(self.observed.blocks):
             part, width = block.part, block.likelihood.width
             other = None if replaced is None else replaced[b]
             if other is not None or isinstance(block.likelihood, GaussianNoise):
                 values[:, part], precisions[:, part] = other or self.gaussian_block(b)
-                squares = np.square(values[:, part] - z[:, part])
-                logs[:, part] = -0.5 * precisions[:, part] * squares
+                if z is not None:
+                    squares = np.square(values[:, part] - z[:, part])
+                    logs[:, part] = -0.5 * precisions[:, part] * squares
                 continue
+            assert z is not None  # which other likelihoods need
             t = self.shaped(b, z)
             of_entries, gradients, curvatures = self.evaluated(b, t)
             flat = np.ascontiguousarray(z[:, part])

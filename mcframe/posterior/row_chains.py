@@ -175,7 +175,7 @@ class RowChains(ObservedChains):
         observed[rows, columns] = True
         return pattern_order(observed)
 
-    def gaussians(self, observations: tuple[Array, ...]) -> RowGaussians:
+    def gaussians(self, observations: Array) -> RowGaussians:
         """The distributions of rows given Gaussian observations of all entries."""
         values, precisions = (self.dense(numbers) for numbers in observations[:2])
         return RowGaussians(self.state.components, values, precisions, self.order)
@@ -223,9 +223,7 @@ class RowChains(ObservedChains):
         accepted = -rng.exponential(size=ratios.shape) < ratios
         state.z = np.where(accepted[:, :, None], drawn, now)
         state.component = np.where(accepted, component, was)
-        of_number = accepted[:, rows]
-        pairs = zip(after, before, strict=True)
-        self.latest = tuple(np.where(of_number, new, old) for new, old in pairs)
+        self.latest = np.where(accepted[:, rows], after, before)
         self.count_accepted(0, float(np.mean(accepted)))
 
     def draw_components(self) -> None:

@@ -23,7 +23,7 @@ from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_chains import RowChains, RowDraws
-from mcframe.posterior.sampling import CHAINS, run_chains
+from mcframe.posterior.sampling import chain_count, run_chains
 
 # Steps in which new rows are drawn given each draw of the columns.
 STEPS_OF_NEW_ROWS = 30
@@ -286,8 +286,9 @@ def sampled(posterior: Engine, seed: int, budget: Budget) -> tuple[Engine, Endin
     time for a few sweeps.
     """
     rng, evidence = np.random.default_rng((seed, 1)), posterior.evidence
+    n_chains = chain_count(posterior.observed)
     if isinstance(posterior, FactorPosterior):
-        chains = FactorChains.begin(posterior, CHAINS, rng)
+        chains = FactorChains.begin(posterior, n_chains, rng)
         draws, diagnostics, ending = run_chains(chains, rng, budget)
         of_factors: Any = draws
         parts = of_factors.rows, of_factors.columns, of_factors.priors, chains.weight
@@ -296,7 +297,7 @@ def sampled(posterior: Engine, seed: int, budget: Budget) -> tuple[Engine, Endin
             ending,
         )
     assert isinstance(posterior, JointPosterior)
-    of_rows = RowChains.begin(posterior, CHAINS, rng)
+    of_rows = RowChains.begin(posterior, n_chains, rng)
     draws, diagnostics, ending = run_chains(of_rows, rng, budget)
     assert isinstance(draws, RowDraws)
     return (

@@ -19,16 +19,18 @@ from mcframe.posterior.chain_diagnostics import (
     effective_sizes,
     r_hats,
 )
+from mcframe.posterior.observed import Observed
 from mcframe.posterior.observed_chains import ChainState, ObservedChains
 from mcframe.runtime.machine import OutOfTime, check_time, stop_at
 from mcframe.runtime.progress import current
 
-# Chains side by side.
-CHAINS = 8
+# Chains side by side; fewer and longer ones where a table has more entries.
+CHAINS, FEW_CHAINS, MANY_ENTRIES = 8, 4, 50_000
 # The default Monte Carlo error of a mean, in posterior standard deviations: 400 effective draws.
 SAMPLER_TOL = 0.05
-# The sweeps before the first look at the draws, and their growth from one look to the next.
-FIRST_LOOK, LOOK_GROWTH = 150, 1.4
+# The sweeps before the first look at the draws, and their growth from one look to the next: the
+# less, the nearer the effective draws are to those that are needed.
+FIRST_LOOK, LOOK_GROWTH, LEAST_LOOK_GROWTH = 150, 1.4, 1.1
 # The first of all sweeps, which are discarded.
 BURN_IN_SHARE = 1.0 / 3.0
 # The most sweeps, if no number is given.
@@ -142,14 +144,15 @@ def run_chains(
             sweep += 1
             if sweep < next_look and sweep < most_sweeps:
                 continue
-            next_look = int(LOOK_GROWTH * sweep)
-            draws_watched = watch.draws(int(BURN_IN_SHARE * sweep))
-            effective = effective_draws(draws_watched)
+            since_burn_in = watch.draws(int(BURN_IN_SHARE * sweep))
+            effective = effective_draws(since_burn_in)
+            lacking = target / max(effective, 1.0)
+            next_look = int(np.clip(lacking, LEAST_LOOK_GROWTH, LOOK_GROWTH) * sweep)
             current().report(
                 f"{effective:.0f} effective draws ({target:.0f} are needed)",
                 min(effective / target, 1.0),
             )
-            if effective >= target and largest_r_hat(draws_watched) < LARGEST_R_HAT:
+            if effective >= target and largest_r_hat(since_burn_in) < LARGEST_R_HAT:
                 ending = Ending(
                     Status.CONVERGED,
                     f"Monte Carlo errors are at most {1.0 / np.sqrt(target):.2g} posterior"
@@ -191,3 +194,8 @@ def effective_draws(draws: Array) -> float:
 def largest_r_hat(draws: Array) -> float:
     """The largest R-hat of numbers (chains x sweeps x N); infinite of fewer than four sweeps."""
     return float(np.max(r_hats(draws), initial=1.0)) if draws.shape[1] >= 4 else np.inf
+
+
+def chain_count(observed: Observed) -> int:
+    """The number of chains: of large tables fewer, so that each is longer in the same time."""
+    return CHAINS if observed.n_entries <= MANY_ENTRIES else FEW_CHAINS
