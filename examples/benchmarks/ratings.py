@@ -65,17 +65,29 @@ def normal(scores, sd):
 
 def posterior(table, settings):
     """Gaussian factors, effects of rows and columns and all variances learned, by defaults."""
+    for _ in settings:
+        yield predictive(table)
+
+
+def sampler(table, settings):
+    """The same by draws from the exact posterior, of several numbers of factors and sweeps."""
+    for n_factors, sweeps in settings:
+        yield predictive(table, factors=n_factors, method="sampler", max_iter=sweeps)
+
+
+def predictive(table, **options):
+    """What a posterior of the ratings says."""
     block = mc.Block("ratings", mc.Gaussian(variance=None), bias=True, row_effects=True)
     model = mc.Model([block], [mc.NuclearNorm()])
-    for _ in settings:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", mc.UnobservedWarning)
-            found = mc.posterior(model, {"ratings": table})
-        yield Predictive(
-            np.asarray(found.predict("ratings")),
-            lambda *places, found=found: found.log_predictive_density("ratings", *places),
-            lambda *places, found=found: found.interval("ratings", LEVEL, *places),
-        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        warnings.simplefilter("ignore", mc.NotConvergedWarning)
+        found = mc.posterior(model, {"ratings": table}, **options)
+    return Predictive(
+        np.asarray(found.predict("ratings")),
+        lambda *places: found.log_predictive_density("ratings", *places),
+        lambda *places: found.interval("ratings", LEVEL, *places),
+    )
 
 
 def myfm(table, settings):
@@ -196,6 +208,7 @@ def implicit(table, settings):
 
 METHODS = {
     "mc.posterior": posterior,
+    "mc.posterior, sampler": sampler,
     "mc.path": mcframe,
     "cmfrec": cmfrec,
     "implicit": implicit,
@@ -205,6 +218,7 @@ METHODS = {
 # Weights descend, as paths do.
 SETTINGS = {
     "mc.posterior": ["defaults"],
+    "mc.posterior, sampler": list(itertools.product((8, 12), (80, 120))),
     "mc.path": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
     "cmfrec": list(itertools.product((1.0, 4.0), (8.0, 11.0, 14.0, 17.0, 20.0, 26.0))),
     "implicit": list(itertools.product((16, 32), (0.1, 10.0), (1.0, 5.0, 20.0))),

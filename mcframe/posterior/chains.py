@@ -99,7 +99,7 @@ class FreeNumbers:
 
     @cached_property
     def across(self) -> list[tuple[tuple[IntArray, ...], Array]]:
-        """Of each fixed number the places of its products with free ones, and its values.
+        """The places of the products of each fixed number with free ones, and its values.
 
         Of those that are not 0.
         """
