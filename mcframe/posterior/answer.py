@@ -898,8 +898,9 @@ def posterior(
         each is longer in the same time. It needs all rows in this process, and with
         ``GaussianRows()`` not too many columns for these. Its ``diagnostics`` say how far it can be
         trusted. "auto" takes the sampler where it is expected to take a few seconds, up to 15 (a
-        hundred rows of ten columns), and keeps its draws if the chains agree (R-hat is 1.05 at most after 6,000 sweeps); else it
-        takes the variational posterior. The ``message`` says which, and why.
+        hundred rows of ten columns), and keeps its draws if the chains agree (R-hat is 1.05 at
+        most after 6,000 sweeps); else it takes the variational posterior. The ``message`` says
+        which, and why.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
         less. An error with ``GaussianRows``, which has no factors. With more than half as many as
@@ -977,9 +978,10 @@ def posterior(
     four times as many if bounds are recomputed, and (n + d) k^3. A sweep of one chain of the
     sampler takes about a fifth of that time where observations are Gaussian, and one of all chains
     about half a millisecond at least; up to 1,000 draws of all rows and columns are kept, 50
-    million numbers at most. Memory was some 50 bytes an entry beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions a
-    sweep is one round, and each partition answers with d k^2 / 2 numbers. A hundred million
-    entries on disk took 2.6 GB. Bounds that a process has lost are computed again.
+    million numbers at most. Memory was some 50 bytes an entry beyond the data (ten million
+    entries, ten factors); bounds take 32 N more. In partitions a sweep is one round, and each
+    partition answers with d k^2 / 2 numbers. A hundred million entries on disk took 2.6 GB. Bounds
+    that a process has lost are computed again.
 
     Examples
     --------
