@@ -896,8 +896,8 @@ def posterior(
         and covariances of rows, and thresholds are drawn, too, so that intervals hold what they
         say. Eight chains run side by side, four where there are more than 50,000 entries, so that
         each is longer in the same time. It needs all rows in this process, and with
-        ``GaussianRows()`` not too many columns for these. Its ``diagnostics`` say how far it can be
-        trusted. "auto" takes the sampler where it is expected to take a few seconds, up to 15 (a
+        ``GaussianRows()`` not too many columns for these. Its ``diagnostics`` say how far it can
+        be trusted. "auto" takes the sampler where it is expected to take seconds, up to 15 (a
         hundred rows of ten columns), and keeps its draws if the chains agree (R-hat is 1.05 at
         most after 6,000 sweeps); else it takes the variational posterior. The ``message`` says
         which, and why.
