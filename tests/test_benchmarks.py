@@ -241,3 +241,17 @@ class Latest:
 
     def __init__(self, runs):
         self.latest = lambda: runs
+
+
+def test_standard_deviations_are_those_that_the_sampler_had(script):
+    """Of each likelihood in the smallest table, with the weight given; labels are a little off."""
+    beside = script("beside_sampler")
+    stored = [one for one in beside.stored() if one["shape"] == "30x8"]
+    given = [one for one in stored if one["model"].endswith("weight given")]
+    assert len(given) == len(beside.LIKELIHOODS)
+    for line in given:
+        model, table, hidden = beside.drawn(line["model"], (30, 8), line["seed"])
+        _, sd, _ = beside.moments(model, table)
+        ratio = np.median(sd[hidden]) / line["hidden"]["sampler sd"]
+        assert 0.88 < ratio < 1.12, line["model"]
+        assert 0.9 < line["hidden"]["sd ratio"] < 1.1

@@ -10,7 +10,9 @@ import pytest
 from scipy.special import expit
 
 import mcframe as mc
+from mcframe.numerics.density_of_deviation import mean_square
 from mcframe.numerics.gaussian_bounds import expected_logistic
+from mcframe.numerics.noisy_predictors import expected_with_noise
 from mcframe.posterior import linear_response
 from mcframe.posterior.factors import columns_given
 from mcframe.posterior.linear_response import LEAST_PRECISION_SHARE
@@ -208,7 +210,24 @@ def test_likelihoods_that_keep_a_bound_say_so(likelihood, is_bounded):
     y = np.where(np.random.default_rng(1).random(y.shape) < 0.2, np.nan, y)
     model = mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)])
     notes = mc.posterior(model, {"y": y}, factors=1, max_iter=2).notes
-    assert [f"of {type(likelihood).__name__}," in note for note in notes] == [True] * is_bounded
+    names = [f"of {type(likelihood).__name__}," in note for note in notes]
+    assert sum(names) == is_bounded
+    assert sum("labels" in note for note in notes) == isinstance(likelihood, mc.Bernoulli)
+
+
+def test_classes_say_that_they_keep_a_bound_under_gaussian_rows_too():
+    y = np.random.default_rng(0).integers(0, 3, (30, 4)).astype(float)
+    model = mc.Model([mc.Block("y", mc.Multinomial(3))], [mc.GaussianRows(prior_rows=5.0)])
+    [note] = mc.posterior(model, {"y": y}, max_iter=5).notes
+    assert "of Multinomial," in note
+
+
+def test_counts_say_what_their_noise_amounts_to_in_large_tables(monkeypatch):
+    _, y, hidden, weight = drawn(mc.Poisson(), 0.7, 0)
+    assert fitted(mc.Poisson(), y, hidden, weight).notes == ()
+    monkeypatch.setattr(linear_response, "SMALL_ORDER", 2)
+    [note] = fitted(mc.Poisson(), y, hidden, weight).notes
+    assert "noise in predictors" in note
 
 
 @pytest.mark.parametrize(
@@ -219,6 +238,8 @@ def test_likelihoods_that_keep_a_bound_say_so(likelihood, is_bounded):
         (mc.Bernoulli(), 4.0, 0.82),
         (LEVELS, 2.0, 0.87),
         (mc.NegativeBinomial(0.5), 0.7, 0.88),
+        (mc.Poisson(), 0.7, 0.88),
+        (mc.Gamma(shape=2.0), 1.0, 0.88),
     ],
     ids=repr,
 )
@@ -235,20 +256,114 @@ def test_intervals_hold_the_truth(likelihood, deviation, least):
 
 @pytest.mark.parametrize(
     ("likelihood", "deviation"),
-    [(mc.Gaussian(variance=0.25), 1.0), (mc.NegativeBinomial(0.5), 0.7)],
+    [
+        (mc.Gaussian(variance=0.25), 1.0),
+        (mc.NegativeBinomial(0.5), 0.7),
+        # Noise of predictors mixes slowly: half a minute each.
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (
+                (mc.Poisson(), 0.7),
+                (mc.Exponential(), 1.0),
+                (mc.Gamma(shape=2.0), 1.0),
+                (LEVELS, 2.0),
+            )
+        ),
+    ],
     ids=repr,
 )
-def test_standard_deviations_are_those_of_the_sampler(likelihood, deviation):
+def test_moments_are_those_of_the_sampler(likelihood, deviation):
     _, y, hidden, weight = drawn(likelihood, deviation, 50)
     answers = [
         fitted(likelihood, y, hidden, weight, method=method, **options)
-        for method, options in (("variational", {}), ("sampler", {"tol": 0.1}))
+        for method, options in (("variational", {}), ("sampler", {"tol": 0.2}))
     ]
-    sds = []
+    moments = []
     for answer in answers:
         _, means, variances = answer.engine.mixture(*np.nonzero(hidden))
-        sds.append(np.sqrt(variances.mean(axis=0) + means.var(axis=0)))
-    assert 0.9 < np.median(sds[0] / sds[1]) < 1.1
+        moments.append((means.mean(axis=0), np.sqrt(variances.mean(axis=0) + means.var(axis=0))))
+    (mean, sd), (exact_mean, exact_sd) = moments
+    assert 0.9 < np.median(sd / exact_sd) < 1.1
+    assert np.median(np.abs(mean - exact_mean) / exact_sd) < 0.1
+
+
+def test_factors_with_learned_precisions_are_not_switched_off():
+    """The sweeps keep one factor of the two from which labels are drawn."""
+    _, y, hidden, _ = drawn(mc.Bernoulli(), 2.0, 1, (100, 12))
+    posterior = fitted(mc.Bernoulli(), y, hidden, None)
+    loadings = np.sqrt(np.mean(np.square(posterior.engine.state.columns.means), axis=0))
+    refined = np.sqrt(np.mean(np.square(posterior.engine.refined.state.columns.means), axis=0))
+    assert np.min(loadings) < 0.1 < 0.3 < np.min(refined)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.4])
+def test_noise_of_predictors_is_about_what_it_was(noise):
+    rng = np.random.default_rng(0)
+    z, _, hidden, weight = drawn(mc.Poisson(), 0.7, 0, (200, 10))
+    y = rng.poisson(np.exp(z + np.sqrt(noise) * rng.standard_normal(z.shape))) * 1.0
+    engine = fitted(mc.Poisson(), y, hidden, weight).engine
+    assert abs(engine.predictor_noise[0] - noise) < 0.08
+    assert engine.noise[0] - noise > 0.2  # the sweeps
+
+
+def test_counts_in_two_blocks_have_noise_of_predictors_each():
+    rng = np.random.default_rng(0)
+    z, _, hidden, weight = drawn(mc.Poisson(), 0.7, 0, (200, 12))
+    noisy = z + np.repeat([0.0, 0.7], 6) * rng.standard_normal(z.shape)
+    y = np.where(hidden, np.nan, rng.poisson(np.exp(noisy)))
+    blocks = [mc.Block("a", mc.Poisson()), mc.Block("b", mc.Poisson())]
+    model = mc.Model([*blocks, mc.Block("x", mc.Gaussian(variance=1.0))], [mc.NuclearNorm(weight)])
+    data = {"a": y[:, :6], "b": y[:, 6:], "x": z[:, :2]}
+    engine = mc.posterior(model, data, factors=2).engine
+    noise = engine.predictor_noise
+    assert np.all(noise[:6] < 0.1)
+    assert np.all(np.abs(noise[6:12] - 0.49) < 0.15)
+    assert np.all(noise[12:] == 0.0)
+    assert engine.refined.state.priors.noise[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y"),
+    [(mc.Poisson(), 3.0), (mc.Poisson(), 0.0), (mc.Poisson(), 60.0), (mc.Gamma(shape=2.0), 2.5)],
+    ids=repr,
+)
+@pytest.mark.parametrize("moments", [(0.0, 0.3, 0.0), (0.5, 0.2, 0.1), (1.0, 0.5, 1.0)], ids=str)
+def test_expectations_beside_noise_are_those_of_fine_sums(likelihood, y, moments):
+    mean, variance, noise = moments
+    nodes, step = np.linspace(-8.0, 8.0, 801, retstep=True)
+    shares = step * np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
+    f = mean + np.sqrt(variance) * nodes
+    at = np.linspace(-25.0, 25.0, 2001)
+    t = f[:, None] + np.sqrt(noise) * at
+    logs = likelihood.log_likelihood(t, np.full(t.shape, y)) - 0.5 * at**2
+    largest = logs.max(axis=1)
+    sums = np.sum(np.exp(logs - largest[:, None]), axis=1)
+    value = largest + np.log(sums * (at[1] - at[0]) / np.sqrt(2.0 * np.pi))
+    first = np.gradient(value, f)
+    second = np.gradient(first, f)
+    answers = expected_with_noise(
+        likelihood, np.array([mean]), np.array([variance]), noise, np.array([y])
+    )
+    exact = shares @ value, shares @ first, -(shares @ second)
+    size = 1.0 + np.abs(exact)
+    assert np.all(np.abs(np.ravel(answers) - exact) <= 0.02 * size)
+
+
+@pytest.mark.parametrize(
+    ("mode", "sd"), [(0.5, 0.01), (0.5, 0.2), (0.0, 0.1), (-1.0, 0.3), (3.0, 0.1)]
+)
+def test_the_mean_square_of_a_deviation_is_that_of_its_density(mode, sd):
+    asked = []
+
+    def log_density(s):
+        asked.append(s)
+        return -0.5 * ((s - mode) / sd) ** 2
+
+    s = np.linspace(0.0, 6.0, 200_001)
+    shares = np.exp(-0.5 * ((s - mode) / sd) ** 2 + 0.5 * (min(mode, 0.0) / sd) ** 2)
+    exact = np.sum(shares * s**2) / np.sum(shares)
+    assert abs(mean_square(log_density, 0.9, 1e-3) / exact - 1.0) < 0.1
+    assert len(asked) <= 10
 
 
 def test_the_expectation_of_a_logistic_is_that_of_a_fine_sum():

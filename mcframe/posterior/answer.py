@@ -965,14 +965,15 @@ def posterior(
     Hessian of the bound, and products of their deviations leave out rotations of the factors.
     Where they can, entries count by their expected log likelihoods in the place of bounds then
     (Opper and Archambeau, The variational Gaussian approximation revisited, Neural Computation
-    2009), with the precisions, noise and thresholds of the sweeps; the evidence is that of the
-    sweeps. All of this is found when it is first asked for. With K factors and effects of each row
-    it is found where ``columns K`` is at most 800 and ``rows K (columns K)^2`` at most 2e9, which
-    takes some seconds (numbers in 1,000 rows and 100 columns with 5 factors: .2 s and 61 MB;
-    labels: 2 s). Answers of larger tables are of the product and the bounds of the sweeps, and
-    ``posterior.notes`` say so. The same holds of rows in partitions, which are read again for it
-    in this process, one partition after the other. Posteriors of counts and durations, whose
-    predictors have noise of their own, keep the product.
+    2009), with the noise of columns, effects and thresholds of the sweeps; the evidence is that of
+    the sweeps. Noise in predictors of counts and durations is integrated over, and its variance is
+    the posterior mean; factors that sweeps have switched off begin anew, with learned precisions
+    at the mode of the prior of the sampler. All of this is found when it is first asked for. With
+    K factors and effects of each row it is found where ``columns K`` is at most 800 and ``rows K
+    (columns K)^2`` at most 2e9, which takes some seconds (numbers in 1,000 rows and 100 columns
+    with 5 factors: .2 s and 61 MB; labels: 2 s). Answers of larger tables are of the product and
+    the bounds of the sweeps, and ``posterior.notes`` say so. The same holds of rows in
+    partitions, which are read again for it in this process, one partition after the other.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
     four times as many if bounds are recomputed, and (n + d) k^3. A sweep of one chain of the

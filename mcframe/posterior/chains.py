@@ -43,6 +43,7 @@ from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
     LEAST_NOISE_SHARE,
     FactorPosterior,
+    deviation_unit,
 )
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES
 from mcframe.posterior.observed_chains import (
@@ -215,12 +216,7 @@ class ChainPriors(ChainState):
     def of(cls, posterior: FactorPosterior, n_chains: int) -> "ChainPriors":
         """The priors of a variational posterior, in all chains."""
         priors, observed = posterior.state.priors, posterior.observed
-        deviations = [
-            float(np.sqrt(priors.noise[block.columns][0]))
-            if block.learned_noise == "block"
-            else 0.0
-            for block in observed.blocks
-        ]
+        deviations = np.sqrt(posterior.state.noise_of_predictors(observed))
         parameters = [
             np.zeros(0) if summary.parameters is None else summary.parameters
             for summary in observed.summaries
@@ -580,12 +576,8 @@ class FactorChains(ObservedChains):
 
     @cached_property
     def unit(self) -> float:
-        """The scale of a factor's deviation: all k together expect the mean square of the values.
-
-        Otherwise each factor that is allowed would add to what the prior expects of z.
-        """
-        mean_square = np.mean(self.observed.mean_squares)
-        return float(np.sqrt(mean_square / max(self.design.n_factors, 1)))
+        """The scale of a factor's deviation."""
+        return deviation_unit(self.observed, self.design.n_factors)
 
     def log_prior_of_deviations(self, logs: Array) -> Array:
         """The log density of the logarithm of a half-Cauchy deviation of factors."""

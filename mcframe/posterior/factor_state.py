@@ -280,6 +280,9 @@ class FactorState(Broadcast):
     expects : bool
         Whether entries count by the derivatives of their expected log likelihoods where they can,
         and not by bounds.
+    predictor_noise : array (n_blocks,) or None
+        Variances of predictors' noise over which expectations integrate, in the place of those
+        of ``priors``, which are then 1. Sums of rows then have the expected log likelihoods.
     """
 
     design: Design
@@ -287,6 +290,22 @@ class FactorState(Broadcast):
     priors: Priors
     key: str = ""
     expects: bool = False
+    predictor_noise: Array | None = None
+
+    def noise_of_predictors(self, observed: Observed) -> Array:
+        """The variance of the noise in the predictors of each block, 0 where there is none."""
+        blocks = observed.blocks
+        first = np.array([self.priors.noise[block.columns][0] for block in blocks])
+        noise = first if self.predictor_noise is None else self.predictor_noise
+        return np.where([block.learned_noise == "block" for block in blocks], noise, 0.0)
+
+
+def initial_precision(observed: Observed, weight: float | None) -> float:
+    """The first prior precision of columns' factors: one over the mean square of the values.
+
+    Under a given weight of the norm it is the square of that.
+    """
+    return 1.0 / float(np.mean(observed.mean_squares)) if weight is None else weight**2
 
 
 def initial_state(
@@ -307,11 +326,11 @@ def initial_state(
     reference_squares = np.array([summary.reference_square for summary in observed.summaries])
     ridges = np.array([block.ridge for block in observed.blocks])
     effects_precisions = np.where(ridges > 0.0, ridges, 1.0 / reference_squares)
-    mean_precision = 1.0 / float(np.mean(mean_squares))
+    mean_precision = initial_precision(observed, None)
     if weight is not None:
         weight = max(weight, LEAST_RELATIVE_WEIGHT * np.sqrt(mean_precision))
     priors = Priors(
-        factors=np.full(n_factors, mean_precision if weight is None else weight**2),
+        factors=np.full(n_factors, initial_precision(observed, weight)),
         row_effects=effects_precisions[list(design.row_blocks)],
         biases=effects_precisions,
         bias_means=np.array([np.mean(summary.centres) for summary in observed.summaries]),

@@ -17,6 +17,16 @@ from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of
 from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.posterior.variational_em import extrapolated_em
 
+ROWS_NOTE = (
+    "covariances are taken as independent of the rows, which makes standard deviations of z too"
+    " small where observations are not Gaussian: on drawn tables of 30 x 8 with prior_rows=10 by"
+    " 29 % for labels, 26 % for negative binomial counts and 10 % for levels; method='sampler' is"
+    " exact"
+)
+# Steps by expected log likelihoods, at most. They end when no mean of z moves by more than this
+# part of its standard deviation.
+MOST_EXPECTED_STEPS, SETTLED_MOVE = 100, 0.005
+
 
 @stored
 @attrs.frozen(eq=False)
@@ -35,11 +45,19 @@ class JointPosterior(SingleDistribution):
     converged: bool | None = None
     rounding: float = 0.0
     fitted: RowsPosterior | None = None
+    expects: bool = False  # answers by expected log likelihoods; not in files of earlier versions
 
     @property
     def n_factors(self) -> int:
         """The number of Gaussians that are mixed, where ``FactorPosterior`` has factors."""
         return len(self.rows.shares)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on likelihoods that keep their bounds, and on what else is left out."""
+        notes = self.observed.bounds_notes
+        estimated = self.rows.parameters is not None
+        return (*notes, ROWS_NOTE) if estimated and self.observed.has_expectations else notes
 
     @property
     def n_steps(self) -> int:
@@ -48,7 +66,7 @@ class JointPosterior(SingleDistribution):
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Weights, means and variances (C x N) of z at cells."""
-        return self.rows.mixture(rows, columns)
+        return self.refined.rows.mixture(rows, columns)
 
     @cached_property
     def drawn_components(self) -> DrawnComponents | None:
@@ -63,26 +81,49 @@ class JointPosterior(SingleDistribution):
 
         Where these are given, or the table is wide, all draws have the same.
         """
-        if self.drawn_components is None:
-            return self.rows.draws(rows, rng, m)
-        components = self.drawn_components.take(np.arange(m) % self.drawn_components.n_chains)
-        return rows_given(components, self.rows.table.take(rows), rng)[0]
+        refined = self.refined
+        if refined.drawn_components is None:
+            return refined.rows.draws(rows, rng, m)
+        n_chains = refined.drawn_components.n_chains
+        components = refined.drawn_components.take(np.arange(m) % n_chains)
+        return rows_given(components, refined.rows.table.take(rows), rng)[0]
 
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""
+        refined = self.refined
         moments: tuple[Array, Array] | None = None
-        last_means: Array | float = np.inf
-        for _ in range(MOST_STEPS):
-            dense = dense_observations(observed, self.noise, moments)
-            rows = self.rows.condition(dense.values, dense.precisions)
-            moments = rows.moments()
-            change = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
-            size = 1.0 + float(np.max(np.abs(moments[0])))
-            if not observed.needs_bounds or change <= 1e-8 * size:
+        # Expectations are found from where the bounds end: from far off steps might diverge.
+        for expects in (False, True) if refined.expects else (False,):
+            last_means: Array | float = np.inf
+            for _ in range(MOST_STEPS):
+                dense = dense_observations(observed, self.noise, moments, expects)
+                rows = refined.rows.condition(dense.values, dense.precisions)
+                moments = rows.moments()
+                change = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
+                size = 1.0 + float(np.max(np.abs(moments[0])))
+                if not observed.needs_bounds or change <= 1e-8 * size:
+                    break
+                last_means = moments[0]
+        fitted = refined.rows if refined.fitted is None else refined.fitted
+        return attrs.evolve(refined, observed=observed, rows=rows, fitted=fitted)
+
+    @cached_property
+    def refined(self) -> "JointPosterior":
+        """The distributions by which answers are given.
+
+        Entries count by their expected log likelihoods where the sweeps have bounds, and rows
+        and parameters follow in further steps.
+        """
+        if self.expects or not self.observed.has_expectations:
+            return self
+        rows = self.rows
+        for _ in range(MOST_EXPECTED_STEPS):
+            mean, variance = rows.moments()
+            dense = dense_observations(self.observed, self.noise, (mean, variance), expects=True)
+            rows = rows.step(dense.values, dense.precisions)
+            if np.all(np.abs(rows.moments()[0] - mean) <= SETTLED_MOVE * np.sqrt(variance)):
                 break
-            last_means = moments[0]
-        fitted = self.rows if self.fitted is None else self.fitted
-        return attrs.evolve(self, observed=observed, rows=rows, fitted=fitted)
+        return attrs.evolve(self, rows=rows, expects=True)
 
     def extrapolated(self, after: "JointPosterior", length: float) -> "JointPosterior":
         """``after``, with rows ``length`` times as far away as its rows."""
@@ -94,7 +135,10 @@ class JointPosterior(SingleDistribution):
 
 
 def dense_observations(
-    observed: Observed, noise: Array, moments: tuple[Array, Array] | None
+    observed: Observed,
+    noise: Array,
+    moments: tuple[Array, Array] | None,
+    expects: bool = False,
 ) -> PseudoObservations:
     """A Gaussian observation of each number of z, given its moments.
 
@@ -109,6 +153,8 @@ def dense_observations(
         The variance of each column of Z, of Gaussian blocks that do not declare it.
     moments : (array, array) or None
         Means and variances of z (n x d); None for 0 and 1.
+    expects : bool, default False
+        Whether expected log likelihoods take the place of bounds where they can.
     """
     values, precisions = np.full(observed.shape, np.nan), np.zeros(observed.shape)
     constant = rounding = 0.0
@@ -119,7 +165,11 @@ def dense_observations(
         variance: Array = np.ones(row.size)
         if moments is not None:
             mean, variance = (array[row, column] for array in moments)
-        pseudo = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
+        entries = slice(0, block.y.size)
+        if expects and block.has_expectations:
+            pseudo = block.expected_observations(entries, mean, variance, 1.0)
+        else:
+            pseudo = block.pseudo_observations(entries, mean, variance, 1.0)
         precision = pseudo.precisions
         if block.learned_noise == "column":
             precision = precision / noise[column]

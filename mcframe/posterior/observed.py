@@ -20,16 +20,24 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored
+from mcframe.contracts.validators import listed
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.binding import layout_of, targets_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
+from mcframe.numerics.noisy_predictors import expected_with_noise
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # The prior of a column's noise variance, and of its mean square, counts as so many entries, with
 # the mean of all columns.
 NOISE_PRIOR_ENTRIES = 10.0
+
+BOUNDS_NOTE = (
+    "a bound takes the place of the log likelihood of {}, which makes standard deviations of z too"
+    " small: on drawn tables of 12 x 6 the 90 % intervals of z held 76 % for Multinomial and 86 %"
+    " for Quantile; method='sampler' is exact"
+)
 
 
 @stored(renamed_fields={"usual_square": "reference_square"})
@@ -185,32 +193,49 @@ class ObservedBlock:
     @property
     def has_expectations(self) -> bool:
         """True if the derivatives of expected log likelihoods may take the place of a bound."""
-        return self.learned_noise != "block" and isinstance(self.unfitted, ExpectedDerivatives)
+        return isinstance(self.unfitted, ExpectedDerivatives)
 
     @property
     def has_bound(self) -> bool:
         """True if a bound takes the place of the log likelihood in answers, too."""
-        exact = isinstance(self.unfitted, GaussianNoise) or self.has_expectations
-        return not exact and self.learned_noise is None
+        return not isinstance(self.unfitted, GaussianNoise) and not self.has_expectations
 
     def expected_observations(
-        self, entries: slice, mean: Array, variance: Array
+        self, entries: slice, mean: Array, variance: Array, noise: float
     ) -> "PseudoObservations":
         """Gaussian observations with the derivatives of the expected log likelihoods.
 
         z has these means and variances. At the best Gaussian of z they have the place of the
-        likelihood (Opper and Archambeau, Neural Computation 2009).
+        likelihood (Opper and Archambeau, Neural Computation 2009). Where predictors have noise
+        of their own, of this variance, it is integrated over, and the constant is the sum of the
+        expected log likelihoods.
         """
-        likelihood = self.likelihood
-        assert isinstance(likelihood, ExpectedDerivatives)  # see ``has_expectations``
+        likelihood, y, constant = self.likelihood, self.y[entries], 0.0
         weight, offset = at_entries(self.weights, entries), at_entries(self.offset, entries)
-        slope, precision = likelihood.expected_derivatives(
-            mean + offset, variance, self.y[entries]
-        )
-        slope, precision = weight * slope, weight * precision
+        if isinstance(likelihood, ExpectedLogLikelihood):
+            moments = mean + offset, variance, noise
+            expected, slope, precision = expected_with_noise(likelihood, *moments, y, weight)
+            constant = float(np.sum(expected))
+        else:
+            assert isinstance(likelihood, ExpectedDerivatives)  # see ``has_expectations``
+            slope, precision = likelihood.expected_derivatives(mean + offset, variance, y)
+            slope, precision = weight * slope, weight * precision
         least = np.maximum(EPS * np.square(slope), TINY)
         precision = np.maximum(precision, least)
-        return PseudoObservations(mean + slope / precision, precision)
+        return PseudoObservations(mean + slope / precision, precision, constant)
+
+    def expected_bounds(self, entries: slice, mean: Array, variance: Array, noise: Array) -> float:
+        """The sum of the expected bounds of some entries, up to constants.
+
+        ``noise`` is that of the columns of Z, of Gaussian observations.
+        """
+        if self.learned_noise == "column":
+            squares = np.square(self.y[entries] - mean) + variance
+            weight = at_entries(self.weights, entries)
+            return -0.5 * float(np.sum(weight * squares / noise[self.entry_columns[entries]]))
+        pseudo = self.pseudo_observations(entries, mean, variance, 1.0)
+        squares = np.square(mean - pseudo.values) + variance
+        return pseudo.constant - 0.5 * float(np.sum(pseudo.precisions * squares))
 
     def pseudo_observations(
         self, entries: slice, mean: Array, variance: Array, noise: float
@@ -403,6 +428,12 @@ class Observed:
     def has_expectations(self) -> bool:
         """True if expected log likelihoods can take the place of the bounds of some block."""
         return any(block.has_expectations for block in self.blocks)
+
+    @property
+    def bounds_notes(self) -> tuple[str, ...]:
+        """A remark on likelihoods that keep their bounds in answers, if there are any."""
+        bounded = {type(block.unfitted).__name__ for block in self.blocks if block.has_bound}
+        return (BOUNDS_NOTE.format(listed(sorted(bounded))),) if bounded else ()
 
     @property
     def n_entries(self) -> int:

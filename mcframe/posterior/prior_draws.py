@@ -196,8 +196,8 @@ def named_parameters(
 def parameters_of(engine: Engine) -> dict[str, Array]:
     """The draws of each of ``named_parameters`` in a posterior, or its one estimate."""
     if isinstance(engine, FactorPosterior):
-        state = engine.state
-        priors = ChainPriors.of(engine, 1)
+        state = engine.refined.state
+        priors = ChainPriors.of(engine.refined, 1)
         return named_parameters(engine.observed, state.design, state.priors.weight, priors)
     if isinstance(engine, SampledFactors):
         return named_parameters(engine.observed, engine.design, engine.weight, engine.priors)

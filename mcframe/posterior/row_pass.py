@@ -201,19 +201,44 @@ class RowPass:
         for b, block in enumerate(observed.blocks):
             if block.learned_noise == "column":
                 continue
+            if block.learned_noise == "block" and self.state.expects and not expects:
+                continue  # they stay where they begin
             entries = block.entries(first, last)
             numbers = block.numbers(entries)
-            noise = float(self.state.priors.noise[block.columns][0])
+            noise = self.noise_of(b)
             moments = mean[numbers], variance[numbers]
             if expects and block.has_expectations:
-                pseudo = block.expected_observations(entries, *moments)
+                pseudo = block.expected_observations(entries, *moments, float(noise[0]))
             else:
-                pseudo = block.pseudo_observations(entries, *moments, noise)
+                pseudo = block.pseudo_observations(entries, *moments, float(noise[0]))
             self.values[numbers], self.precisions[numbers] = pseudo.values, pseudo.precisions
-            constants += pseudo.constant
+            if block.learned_noise == "block" or not expects:
+                constants += pseudo.constant
             rounding += pseudo.rounding
             variance_sums[b] += pseudo.variance_sum
         return constants, rounding, variance_sums
+
+    def noise_of(self, b: int) -> Array:
+        """The noise variances of the columns of a block."""
+        columns, of_predictors = self.observed.blocks[b].columns, self.state.predictor_noise
+        if of_predictors is None or self.observed.blocks[b].learned_noise != "block":
+            return self.state.priors.noise[columns]
+        return of_predictors[b : b + 1]
+
+    def expected_bounds(self, first: int, last: int) -> float:
+        """The expected bounds of rows whose ``moments`` were found last, as far as these matter.
+
+        Beside expected log likelihoods of noisy predictors: of all other blocks.
+        """
+        mean, variance = self.moments
+        total = 0.0
+        for b, block in enumerate(self.observed.blocks):
+            if block.learned_noise != "block":
+                entries = block.entries(first, last)
+                numbers = block.numbers(entries)
+                moments = mean[numbers], variance[numbers]
+                total += block.expected_bounds(entries, *moments, self.noise_of(b))
+        return total
 
     def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
         """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
@@ -247,6 +272,8 @@ class RowPass:
             sums.outer_products[:] += np.sum(products, axis=0)
             sums.variance_sums[:] += variance_sums
             sums.constants[...] += constants
+            if self.state.predictor_noise is not None:
+                sums.constants[...] += self.expected_bounds(begin, end)
             sums.log_determinants[...] += float(np.sum(gaussians.log_determinants))
             sums.rounding[...] += rounding
         return sums

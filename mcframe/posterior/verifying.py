@@ -56,7 +56,9 @@ def gibbs_draws(
         Sweeps of each chain before these; 200 and a half of ``n_draws`` if none are given.
     """
     burn_in = 200 + n_draws // 2 if burn_in is None else burn_in
-    chains = FactorChains.begin(posterior, n_chains, rng, from_prior=True, learns_priors=False)
+    chains = FactorChains.begin(
+        posterior.refined, n_chains, rng, from_prior=True, learns_priors=False
+    )
     draws = np.empty((n_chains, n_draws, rows.size))
     for sweep in range(burn_in + n_draws):
         chains.sweep()
