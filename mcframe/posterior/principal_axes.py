@@ -77,7 +77,7 @@ def factors_of(engine: Engine, problem: Problem, tables: Mapping[str, Table]) ->
         )
     else:
         assert isinstance(engine, JointPosterior)  # which Gaussian rows have
-        scores, score_sds, loadings, loading_sds = axes_of_rows(engine.rows)
+        scores, score_sds, loadings, loading_sds = axes_of_rows(engine.refined.rows)
     squares = np.sum(np.square(loadings), axis=0)
     order = np.argsort(-squares, kind="stable")
     largest = np.argmax(np.abs(loadings), axis=0) if len(loadings) else order
