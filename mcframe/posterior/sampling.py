@@ -13,6 +13,7 @@ from mcframe.backends.backend import Budget
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.limits import STORED_NUMBERS
+from mcframe.contracts.rounding import TINY
 from mcframe.posterior.chain_diagnostics import (
     LARGEST_R_HAT,
     SamplerDiagnostics,
@@ -39,6 +40,8 @@ SAMPLER_SWEEPS = 20_000
 FEWEST_SWEEPS = 6
 # Numbers of z whose draws are watched, and columns whose noise is.
 WATCHED_CELLS, WATCHED_COLUMNS = 100, 20
+# Numbers whose R-hat is found first.
+FIRST_JUDGED = 10
 # Draws that are kept.
 MOST_DRAWS, FEWEST_DRAWS = 1000, 80
 
@@ -124,6 +127,7 @@ def run_chains(
     most = int(np.clip(STORED_NUMBERS * m / max(chains.size, 1), FEWEST_DRAWS, MOST_DRAWS))
     watch, kept = Watch.of(chains, rng), KeptDraws(most // m)
     ending, next_look, sweep = None, FIRST_LOOK, 0
+    judged: SamplerDiagnostics | None = None
     most_sweeps = max(budget.max_iter, FEWEST_SWEEPS)
     with stop_at(began + budget.max_seconds):
         while ending is None:
@@ -152,7 +156,9 @@ def run_chains(
                 f"{effective:.0f} effective draws ({target:.0f} are needed)",
                 min(effective / target, 1.0),
             )
-            if effective >= target and largest_r_hat(since_burn_in) < LARGEST_R_HAT:
+            if effective >= target and likely_worst_agree(since_burn_in):
+                judged = judge(watch, chains, sweep)
+            if judged is not None and judged.n_sweeps == sweep and judged.converged:
                 ending = Ending(
                     Status.CONVERGED,
                     f"Monte Carlo errors are at most {1.0 / np.sqrt(target):.2g} posterior"
@@ -162,7 +168,8 @@ def run_chains(
                 ending = Ending(Status.ITERATION_LIMIT, f"stopped after {sweep} sweeps")
     if sweep < 2:
         raise OutOfTime
-    judged = judge(watch, chains, sweep)
+    if judged is None or judged.n_sweeps < sweep:
+        judged = judge(watch, chains, sweep)
     draws = kept.since(judged.n_discarded)
     return draws, attrs.evolve(judged, n_draws=draws.n_chains), ending
 
@@ -189,6 +196,16 @@ def effective_draws(draws: Array) -> float:
     if n_sweeps < 4:
         return 0.0
     return float(np.min(effective_sizes(draws), initial=float(n_chains * n_sweeps)))
+
+
+def likely_worst_agree(draws: Array) -> bool:
+    """True if R-hat is below 1.01 for some of the numbers (chains x sweeps x N).
+
+    For those whose means differ most between chains: what is quick to say of chains that disagree.
+    """
+    ratios = draws.mean(axis=1).var(axis=0) / np.maximum(draws.var(axis=1).mean(axis=0), TINY)
+    worst = np.argsort(-ratios)[:FIRST_JUDGED]
+    return largest_r_hat(draws[:, :, worst]) < LARGEST_R_HAT
 
 
 def largest_r_hat(draws: Array) -> float:
