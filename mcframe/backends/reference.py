@@ -36,6 +36,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.likelihood import Approximated
+from mcframe.contracts.observations import sizes_of
 from mcframe.contracts.validators import one_of, positive
 from mcframe.contracts.wording import wording
 from mcframe.model import Problem
@@ -439,7 +440,7 @@ def null_size(program: Program) -> float:
         losses = np.abs(
             block_loss.at(effects).value(block_loss.predictor(z, effects), block_loss.y)
         )
-        losses = np.where(np.isfinite(losses), losses, np.abs(block_loss.y))
+        losses = np.where(np.isfinite(losses), losses, sizes_of(block_loss.y))
         total += float(np.sum(block_loss.scale * losses))
         counted += float(np.sum(block_loss.scale * np.ones(block_loss.y.size)))
         if effects is not None and block_loss.effects.ridge is not None:

@@ -21,6 +21,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import PointwiseLoss, Proximable
 from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.observations import points_of, sizes_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
@@ -422,7 +423,7 @@ def stiffness(losses: RowLosses, k: int) -> float:
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:
         return INITIAL_STIFFNESS / squared
-    spread = float(np.std(block_loss.y)) or 1.0
+    spread = float(np.std(points_of(block_loss.y))) or 1.0
     return INITIAL_STIFFNESS * float(np.mean(block_loss.scale)) / spread
 
 
@@ -433,7 +434,7 @@ def relative_changes(losses: RowLosses, current: RowsAt, k: int, changes: Array)
     sizes = (
         np.abs(block_loss.predictor(shifted, current.effects[k]))
         + np.abs(shifted)
-        + np.abs(block_loss.y)
+        + sizes_of(block_loss.y)
     )
     largest = by_rows(losses, block_loss, sizes)
     unit = np.maximum(largest, SMALL_ROW_RATIO * float(np.max(largest, initial=0.0)))

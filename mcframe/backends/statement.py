@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.compile import Program, demand_determined
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
+from mcframe.contracts.observations import mapped
 from mcframe.contracts.term import Composed, Term
 from mcframe.model import Block, Problem
 
@@ -161,7 +162,7 @@ class Statement:
         if scaled is None:
             z = self.unit * z
         else:
-            (likelihood, factor), y = scaled, y / self.unit
+            (likelihood, factor), y = scaled, mapped(y, lambda numbers: numbers / self.unit)
         self.units[k] = 1.0 if scaled is None else self.unit
         self.predictors[name] = z
         parameters = self.parameters(name)

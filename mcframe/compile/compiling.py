@@ -19,6 +19,7 @@ from mcframe.compile.program import Entries, Program
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
+from mcframe.contracts.observations import points_of
 from mcframe.contracts.term import (
     Composed,
     Constraint,
@@ -254,7 +255,7 @@ def compile_loss(problem: Problem, whole: bool = True) -> tuple[EntryLoss, Entri
         rows.append(places[0])
         columns.append(places[1])
         start = stop
-    values = concatenated([block_loss.y for block_loss in block_losses])
+    values = concatenated([points_of(block_loss.y) for block_loss in block_losses])
     entries = Entries(problem.shape, concatenated(rows), concatenated(columns), values)
     return EntryLoss(tuple(block_losses)), entries
 

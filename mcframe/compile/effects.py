@@ -26,6 +26,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, PointwiseLoss
 from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
+from mcframe.contracts.observations import ranges_of_observations, sizes_of
 from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.wording import wording
 from mcframe.model import Block, Layout, Problem
@@ -52,11 +53,11 @@ def asymptotic_gradients(likelihood: PointwiseLoss, y: Array) -> tuple[Array, Ar
             z[:, k] = -far
             falling[:, k] = likelihood.value_and_gradient(z, y)[1][:, k]
         return np.ones(falling.shape), falling
-    middle = y if likelihood.location else np.zeros(y.shape)
-    away = far + np.abs(middle)
+    zeros = np.zeros(y.shape)
+    least, largest = ranges_of_observations(y) if likelihood.location else (zeros, zeros)
     with np.errstate(over="ignore"):
-        above = likelihood.value_and_gradient(middle + away, y)[1]
-        below = likelihood.value_and_gradient(middle - away, y)[1]
+        above = likelihood.value_and_gradient(largest + (far + np.abs(largest)), y)[1]
+        below = likelihood.value_and_gradient(least - (far + np.abs(least)), y)[1]
     return above, below
 
 
@@ -64,6 +65,7 @@ def diverging_effects(
     effects: Any,
     likelihood: PointwiseLoss,
     asymptotic_gradient_signs: Callable[[Mask], tuple[Array, ...]],
+    size: float = 0.0,
 ) -> Array:
     """Far values for diverging effects, 0 for the others.
 
@@ -74,7 +76,7 @@ def diverging_effects(
     Effects that equations restrain stay.
 
     ``asymptotic_gradient_signs`` are those of ``EntryEffects`` over all entries but those of the
-    effects that are known to diverge.
+    effects that are known to diverge, ``size`` the largest value of a location.
     """
     rounds: list[Array] = []
     diverging = np.zeros(effects.size, dtype=bool)
@@ -88,7 +90,7 @@ def diverging_effects(
         diverging |= sign != 0.0
         if not effects.tied:
             break
-    far = asymptotic_predictor(likelihood)
+    far = asymptotic_predictor(likelihood) + 2.0 * size
     return sum(
         (
             far * ROUND_DISTANCE_RATIO ** (len(rounds) - 1 - k) * sign
@@ -561,8 +563,9 @@ class EntryEffects(Effects):
         if whole:
             sums = partial(self.asymptotic_gradient_sums, likelihood, y, weights)
             refuse_falling(likelihood, self.layout.name_of, sums, self.restrained)
+        size = float(np.max(sizes_of(y), initial=0.0)) if likelihood.location else 0.0
         fixed = diverging_effects(
-            self, likelihood, partial(self.asymptotic_gradient_signs, likelihood, y)
+            self, likelihood, partial(self.asymptotic_gradient_signs, likelihood, y), size
         )
         return attrs.evolve(self, fixed=fixed)
 
@@ -634,7 +637,7 @@ def places_of_diverging_effects(problem: Problem, block: Block) -> IntArray:
     have, or counts of 0.
     """
     layout, likelihood = problem.layout(block.name), problem.likelihoods[block.name]
-    if not layout.n_effects or problem.ridge(block.name) or likelihood.location:
+    if not layout.n_effects or problem.ridge(block.name) or likelihood.has_finite_effects:
         return np.zeros(0, dtype=np.intp)
     table, y = problem.tables[block.name], problem.targets(block.name)
     effects = described_effects(

@@ -18,6 +18,7 @@ from mcframe.contracts.likelihood import (
     in_shape_of_gradients,
 )
 from mcframe.contracts.limits import CACHED_NUMBERS
+from mcframe.contracts.observations import sizes_of
 from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, SUMMAND_ROUNDING, TINY
 from mcframe.model import Layout
 
@@ -357,7 +358,7 @@ class BlockLoss(BlockLossSummary):
         numbers, shifted = self.by_entries(z[self.part]), self.offset_part(z)
         sizes = np.abs(numbers) + np.abs(shifted) + np.abs(self.predictor(shifted, effects))
         if self.likelihood.location:
-            sizes = sizes + np.abs(self.y)
+            sizes = sizes + sizes_of(self.y)
         steps = SUMMAND_ROUNDING * sizes
         first = float(np.sum(np.abs(gradient) * steps.ravel()))
         return first + float(np.sum(self.gradient_scale * self.rise(steps)))

@@ -21,6 +21,8 @@ __all__ = [
     "ExpectedLogLikelihood",
     "GaussianBound",
     "GaussianNoise",
+    "IntervalLoss",
+    "IntervalProbability",
     "LabelLoss",
     "Likelihood",
     "LinearDifference",
@@ -76,6 +78,8 @@ class PointwiseLoss(ABC):
     location: bool = False
     #: Whether l is 0 on a set of predictors and infinite elsewhere.
     indicator: bool = False
+    #: Whether y may be of the dtype ``INTERVALS``: limits between which an observation lies.
+    takes_intervals: bool = False
     #: Latent columns for one column of data.
     width: int = 1
     #: Whether it differs from entry to entry by more than y, as the envelopes of losses do.
@@ -91,7 +95,7 @@ class PointwiseLoss(ABC):
 
     def feasibility_tolerance(self, y: Array) -> Array:
         """The distance of z from its set where an indicator counts as 0; 0 for finite losses."""
-        return np.zeros_like(y)
+        return np.zeros(y.shape)
 
     @property
     @abstractmethod
@@ -114,6 +118,11 @@ class PointwiseLoss(ABC):
         """A lower bound on l(z, y) over all z and all valid y; ``-inf`` where there is none."""
 
     @property
+    def has_finite_effects(self) -> bool:
+        """True if free effects have a finite best value, whatever the data are."""
+        return self.location and not self.takes_intervals
+
+    @property
     def bounded_below(self) -> bool:
         """True if l(z, y) has a lower bound over all z for every single y.
 
@@ -132,7 +141,7 @@ class PointwiseLoss(ABC):
 
     def start(self, y: Array) -> Array:
         """A predictor that fits y roughly, where an iteration may begin; 0 by default."""
-        return np.zeros_like(y)
+        return np.zeros(y.shape)
 
 
 class Likelihood(PointwiseLoss):
@@ -168,6 +177,8 @@ class Likelihood(PointwiseLoss):
     #: The reason why no optimum exists as declared, with a remedy, as where a variance is learned
     #: that only a posterior learns; None if one does.
     why_no_optimum: str | None = None
+    #: The reason why there is no posterior although the class has bounds, as a clause; else None.
+    why_no_posterior: str | None = None
 
     @property
     def values(self) -> Array | None:
@@ -186,6 +197,11 @@ class Likelihood(PointwiseLoss):
     def whole(self) -> bool:
         """True if observations are whole numbers."""
         return self.kind not in (ValueKind.REAL, ValueKind.NONNEGATIVE)
+
+    @property
+    def of_value(self) -> "Likelihood":
+        """The likelihood of a value that is known exactly; by default itself."""
+        return self
 
     @property
     def of_label(self) -> "Likelihood":
@@ -504,6 +520,73 @@ class ExpectedLogLikelihood(ExpectedDerivatives):
         """``linear - sign * e`` and e, the expected ``rate * exp(sign * z)``."""
         _, in_mean, in_variance = self.expected_log_likelihood(mean, variance, y)
         return in_mean, -2.0 * in_variance
+
+
+class IntervalLoss(ABC):
+    """``-log P(lower <= Y <= upper | z)`` of observations known to lie between two limits.
+
+    Convex in z and at least 0. Limits are arrays of the shape of z, the lower one below the upper
+    one; an infinite one is no limit, and one of both is finite. All methods are entrywise.
+    """
+
+    #: The supremum of the second derivative in z over all intervals; ``inf`` if there is none.
+    curvature: float
+    #: Whether ``expression`` is the loss itself, and not a lower bound.
+    exact_expression: bool = False
+    #: Whether ``gaussian_bound`` has an answer.
+    has_gaussian_bound: bool = False
+
+    @abstractmethod
+    def invalid(self, lower: Array, upper: Array) -> Mask:
+        """True where no observation, or none of the domain, lies between two limits."""
+
+    @abstractmethod
+    def derivatives(self, z: Array, lower: Array, upper: Array) -> tuple[Array, Array, Array]:
+        """The loss, its derivative in z, and the second one."""
+
+    @abstractmethod
+    def gradient_limits(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """The limits of the derivative for z towards -inf and towards inf."""
+
+    @abstractmethod
+    def gaussian_bound(
+        self, mean: Array, variance: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array, Array]:
+        """(value, precision, constant) of the parabola below the logarithm, as ``GaussianBound``."""
+
+    @abstractmethod
+    def expected_derivatives(
+        self, mean: Array, variance: Array, lower: Array, upper: Array
+    ) -> tuple[Array, Array]:
+        """E[-l'(z)] and E[l''(z)] for z ~ N(mean, variance), as ``ExpectedDerivatives``."""
+
+    @abstractmethod
+    def expression(
+        self, cp: Any, z: Any, lower: Array, upper: Array, near: tuple[Array, float] | None = None
+    ) -> Any:
+        """The loss as a DCP expression of CVXPY, or a lower bound that is tight ``near`` points."""
+
+    def expression_error(
+        self, near: tuple[Array, float], z: Array, lower: Array, upper: Array
+    ) -> Array:
+        """The loss minus the expression near these points at z: by default 0."""
+        return np.zeros_like(z)
+
+
+class IntervalProbability(ABC):
+    """Ability: a distribution function whose probabilities of intervals are log-concave in z.
+
+    ``Censored`` takes such likelihoods, for observations of which only limits are known.
+    """
+
+    @property
+    @abstractmethod
+    def of_interval(self) -> IntervalLoss:
+        """The loss of an observation between two limits."""
+
+    def in_unit(self, unit: float) -> Likelihood | None:
+        """The likelihood g with l(unit z, unit y) = g(z, y); None where z has a unit of its own."""
+        return None
 
 
 class LinearDifference(ABC):

@@ -25,6 +25,7 @@ from mcframe.contracts.arrays import Array, InFormOfData, Positions
 from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.observations import is_interval
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type
@@ -528,6 +529,7 @@ class Fit(BlockAnswer["FitPictures"]):
         places = table.rows, table.columns
         numbers = table.units.invert(table.values, *places)
         slopes = table.units.log_derivative(numbers, *places)
+        slopes = np.where(is_interval(y), 0.0, slopes)  # a probability has no unit
         entries[places] = likelihood.log_likelihood(z, y) + slopes
         return table.wrap(entries)
 

@@ -1,6 +1,7 @@
 """Predictions of new items, which were not among the rows of a fit."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
+from mcframe.contracts.observations import mapped, points_of
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import a_type, plain
 from mcframe.fitting.prediction import Rows
@@ -136,7 +138,7 @@ def block_losses_of(
         if entries.start == entries.stop:
             continue
         block, likelihood = problem.model.block(name), problem.likelihood(name, effects)
-        rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
+        rows, columns, y = table.rows[entries], table.columns[entries], table.observations[entries]
         rows_of_part, width = rows - part.start, likelihood.width
         scale: Any = problem.scale(name)
         if costs is not None:
@@ -146,9 +148,10 @@ def block_losses_of(
         layout, origin = Layout(n_row_effects=n_rows if block.row_effects else 0), None
         if likelihood.location:
             transforms = Chain.of(*table.pending, origin_of_biases(problem, name))
-            y = transforms.apply(y, rows, columns)
-            origin = origin_of(layout, rows_of_part, columns, y)
-            y = y if origin is None else y - origin[rows_of_part]
+            y = transforms.observed(y, rows, columns)
+            origin = origin_of(layout, rows_of_part, columns, points_of(y))
+            if origin is not None:
+                y = mapped(y, partial(np.add, -origin[rows_of_part]))
         else:
             fixed_part = table.pending.invert(fixed_part, *places)
         try:

@@ -21,6 +21,7 @@ from mcframe.contracts.arrays import (
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.observations import INTERVALS, points_of
 from mcframe.contracts.validators import NotANumber, Options, floats_of
 from mcframe.model import Block, Problem
 from mcframe.model.forms import check_domain
@@ -182,7 +183,23 @@ def checked_positions(name: str, what: str, data: Positions, count: int) -> IntA
 def table_of_values(
     block: Block, fitted: Table, rows: IntArray, columns: IntArray, numbers: ArrayLike
 ) -> Table:
-    """Values at entries of a block in the units of its fitted table, or a ``DataError``."""
+    """Values at entries of a block in the units of its fitted table, or a ``DataError``.
+
+    Of held-out entries whose values are not known exactly the two limits, of the dtype
+    ``INTERVALS``.
+    """
+    if block.likelihood.takes_intervals and getattr(numbers, "dtype", None) == INTERVALS:
+        intervals: Array = np.asarray(numbers)
+        table = Table(
+            fitted.shape,
+            rows,
+            columns,
+            points_of(intervals),
+            names=fitted.names,
+            offset=fitted.offset_in_data,
+            intervals=intervals,
+        )
+        return table.on_standard_of(fitted)
     try:
         values = floats_of(numbers)
     except (NotANumber, TypeError, ValueError):

@@ -1,6 +1,6 @@
 """Parts of the laws: demands, directions, random data, feasible points."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -9,9 +9,22 @@ import numpy as np
 from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import LawViolation
+from mcframe.contracts.observations import between, ends_of
 from mcframe.contracts.term import Factored, Prox, Term
 
 STEPS = (0.1, 1.0, 7.0)
+
+
+#: A value, or two limits.
+Observation = float | tuple[float, float]
+
+
+def observations_of(listed: Sequence[Observation]) -> Array:
+    """Return observations as likelihoods take them; one pair makes limits of all."""
+    if not any(isinstance(one, tuple) for one in listed):
+        return np.asarray(listed, dtype=float)
+    pairs = [one if isinstance(one, tuple) else (one, one) for one in listed]
+    return between(*np.array(pairs, dtype=float).T)
 
 
 def demand(holds: object, message: str) -> None:
@@ -77,7 +90,9 @@ def law(word: object, name: str) -> Iterator[None]:
 
 def demand_unharmed(before: Array, after: Array, what: str) -> None:
     """Demand that an argument was not changed."""
-    demand(np.array_equal(before, after, equal_nan=True), f"{what} was changed in place")
+    pairs = zip(ends_of(before), ends_of(after), strict=True)
+    same = all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
+    demand(same, f"{what} was changed in place")
 
 
 def solver_name(word: object) -> str:

@@ -25,16 +25,19 @@ from mcframe.contracts.likelihood import (
     ValueKind,
     fits_parameters,
 )
+from mcframe.contracts.observations import ends_of, points_of
 from mcframe.contracts.validators import Options, RandomState
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     PARAMETRIC_LAWS,
+    Observation,
     central_difference,
     close,
     demand,
     demand_unharmed,
     law,
     law_of,
+    observations_of,
     unit_of,
 )
 from mcframe.model import Layout
@@ -42,8 +45,8 @@ from mcframe.model import Layout
 
 def check_likelihood(
     likelihood: Likelihood,
-    valid: Sequence[float] = (0.0, 1.0),
-    invalid: Sequence[float] = (np.inf,),
+    valid: Sequence[Observation] = (0.0, 1.0),
+    invalid: Sequence[Observation] = (np.inf,),
     *,
     scale: float = 1.0,
     random_state: RandomState = 0,
@@ -55,7 +58,8 @@ def check_likelihood(
     likelihood : Likelihood
         Of this package or your own.
     valid, invalid : sequences of numbers
-        Observations inside and outside its domain; each must be recognised.
+        Observations inside and outside its domain; each must be recognised. Of a likelihood that
+        takes intervals a pair of numbers are two limits.
     scale : float, default 1
         The size of linear predictors at which the curvature of the loss is largest.
     random_state : int, generator of numpy or None, default 0
@@ -91,14 +95,14 @@ def check_likelihood(
 
 
 def points(
-    likelihood: Likelihood, valid: Sequence[float], scale: float, rng: np.random.Generator
+    likelihood: Likelihood, valid: Sequence[Observation], scale: float, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Predictors and observations; of a loss without a gradient every third at its start.
 
     Where such losses start they have their kinks, or are finite at all.
     """
     near = np.concatenate([np.linspace(-3, 3, 25), rng.normal(0.0, 2.0, 60)]) * scale
-    y = rng.choice(np.asarray(valid, dtype=float), near.size)
+    y = rng.choice(observations_of(valid), near.size)
     if likelihood.width > 1:
         near = scale * rng.normal(0.0, 2.0, (near.size, likelihood.width))
         near[::9] = 0.0
@@ -107,17 +111,19 @@ def points(
     return near, y
 
 
-def domain_ends(likelihood: Likelihood, valid: Sequence[float], invalid: Sequence[float]) -> None:
+def domain_ends(
+    likelihood: Likelihood, valid: Sequence[Observation], invalid: Sequence[Observation]
+) -> None:
     """Valid observations are taken and invalid ones refused."""
     for y in valid:
-        demand(not likelihood.invalid(np.array([y]))[0], f"y={y!r} is refused as invalid")
+        demand(not likelihood.invalid(observations_of([y]))[0], f"y={y!r} is refused as invalid")
     for y in invalid:
-        demand(likelihood.invalid(np.array([y]))[0], f"y={y!r} is taken as valid")
+        demand(likelihood.invalid(observations_of([y]))[0], f"y={y!r} is taken as valid")
 
 
-def kind_of_domain(likelihood: Likelihood, valid: Sequence[float]) -> None:
+def kind_of_domain(likelihood: Likelihood, valid: Sequence[Observation]) -> None:
     """The declared kind, values and limits are those of the observations that are taken."""
-    observed = np.asarray(valid, dtype=float)
+    observed = np.concatenate(ends_of(observations_of(valid)))
     observed = observed[np.isfinite(observed)]
     lowest, highest = likelihood.limits
     outside = [y for y in observed if not lowest <= y <= highest]
@@ -535,7 +541,7 @@ def cdf_sums_the_density(likelihood: Any, z: Array, y: Array) -> None:
     """
     few = z[:: max(1, len(z) // 20)]
     few = np.clip(few, -8.0, 8.0) if likelihood.z_name else few
-    whole = bool(np.all(likelihood.invalid(y + 0.5)))
+    whole = bool(np.all(likelihood.invalid(points_of(y) + 0.5)))
     before = np.full(len(few), -np.inf)
     for probability in PROBABILITIES:
         p = np.full(len(few), probability)

@@ -1,6 +1,7 @@
 """The laws of a loss: values, gradients, curvature and bounds, its conjugate, its prox."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mcframe.contracts.likelihood import (
     Proximable,
     TwiceDifferentiable,
 )
+from mcframe.contracts.observations import mapped
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     along,
@@ -81,7 +83,7 @@ def location_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
     if not likelihood.location:
         return
     for away in (1.0, -3.0):
-        shifted = likelihood.value(z + away, y + away)
+        shifted = likelihood.value(z + away, mapped(y, partial(np.add, away)))
         close(shifted, likelihood.value(z, y), 1e-9, "value at z + c and y + c")
 
 
@@ -93,7 +95,7 @@ def units_are_exchangeable(likelihood: Likelihood, z: Array, y: Array) -> None:
         if converted is None:
             return
         other, factor = converted
-        ours = likelihood.value(unit * z, unit * y)
+        ours = likelihood.value(unit * z, mapped(y, partial(np.multiply, unit)))
         close(factor * other.value(z, y), ours, 1e-9, f"value in units of {unit}")
 
 

@@ -13,14 +13,17 @@ from mcframe.contracts.likelihood import (
     Distribution,
     GaussianBound,
     GaussianNoise,
+    IntervalProbability,
     LinearDifference,
     Proximable,
     RealValueLoss,
     TwiceDifferentiable,
 )
+from mcframe.contracts.rounding import LARGEST_MODERATE, LEAST_MODERATE
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import takes, with_finite_square
 from mcframe.contracts.wording import wording
+from mcframe.likelihoods.intervals import NormalIntervals
 
 
 @stored
@@ -33,6 +36,7 @@ class Gaussian(
     Distribution,
     GaussianBound,
     GaussianNoise,
+    IntervalProbability,
     LinearDifference,
 ):
     """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.
@@ -82,6 +86,16 @@ class Gaussian(
     def in_units(self, unit: float) -> "tuple[Gaussian, float]":
         """The loss itself, and the factor unit^2."""
         return self, unit * unit
+
+    @property
+    def of_interval(self) -> NormalIntervals:
+        """The loss by the distribution function of N(z, variance)."""
+        return NormalIntervals(float(np.sqrt(self.known_variance)))
+
+    def in_unit(self, unit: float) -> "Gaussian | None":
+        """The loss with ``variance / unit^2``; None for a variance out of range."""
+        variance = self.known_variance / unit / unit
+        return Gaussian(variance) if LEAST_MODERATE <= variance <= LARGEST_MODERATE else None
 
     @property
     def curvature(self) -> float:

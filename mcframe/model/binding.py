@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.observations import points_of, sizes_of
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
@@ -193,7 +194,7 @@ def origins_of(
         table = tables[block.name].observed_entries()
         layout = layout_of(block, table)
         if block.likelihood.location and layout.n_effects:
-            values = targets_of(block, table)
+            values = points_of(targets_of(block, table))
             block_centres = (
                 None if centres is None else centres.get(block.name, np.zeros(layout.n_biases))
             )
@@ -205,7 +206,7 @@ def origins_of(
 
 def targets_of(block: Block, table: Table, origin: Origin | None = None) -> Array:
     """Return the y of losses: the values of a table, of a location through all transforms."""
-    return table.targets(origin) if block.likelihood.location else table.values
+    return table.targets(origin) if block.likelihood.location else table.observations
 
 
 def origin_in(origins: Mapping[str, Array], block: Block, table: Table) -> Origin | None:
@@ -463,7 +464,7 @@ class Totals:
         }
         # The largest target of a location; predictors of other likelihoods have no unit.
         sizes = [
-            float(np.max(np.abs(targets[block.name]), initial=0.0))
+            float(np.max(sizes_of(targets[block.name]), initial=0.0))
             if block.likelihood.location
             else 1.0
             for block in model.blocks
@@ -509,8 +510,8 @@ def bound_likelihood(block: Block, table: Table, targets: Array, size: float) ->
 
     If all values are equal, and hence 0 when centred, the size is that of the other blocks.
     """
-    scale_values = targets
-    if block.likelihood.location and targets.size and not targets.any():
+    scale_values = points_of(targets)
+    if block.likelihood.location and targets.size and not scale_values.any():
         scale_values = np.array([size])
     try:
         return block.likelihood.bound_to(table.shape, scale_values)

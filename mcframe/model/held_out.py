@@ -1,6 +1,6 @@
 """Entries that a fit does not see: how they are drawn, what is left of the data, their values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.observations import ends_of, is_interval, nearest_to
 from mcframe.model.model import Observations
 from mcframe.model.problem import Problem
 from mcframe.model.table import Table
@@ -36,22 +37,36 @@ def entries_as_data(table: Table, width: int) -> Observations:
     if table.weights is not None:
         weights = sp.coo_array((table.weights, places), shape=table.shape)
     offset: Any = None if table.offset is None else table.offset.dense()[:, ::width]
-    values = sp.coo_array((table.values, places), shape=table.shape)
-    return Observations(values, weights=weights, offset=offset)
+    given = with_observations(
+        table, lambda part: sp.coo_array((part.values, (part.rows, part.columns)), part.shape)
+    )
+    return Observations(weights=weights, offset=offset, **given)
 
 
 @attrs.frozen(eq=False)
 class Held:
-    """Held-out entries of a block: rows and columns, counted from 0, and values."""
+    """Held-out entries of a block: rows and columns, counted from 0, and values.
+
+    ``observations`` are the values, or the limits of those that are not known exactly.
+    """
 
     rows: IntArray
     columns: IntArray
     values: Array
+    observations: Array = attrs.field()
+
+    @observations.default
+    def _exact_values(self) -> Array:
+        return self.values
 
     @classmethod
     def of(cls, table: Table) -> "Held":
         """All entries of a table."""
-        return cls(table.rows, table.columns, table.values)
+        return cls(table.rows, table.columns, table.values, table.observations)
+
+    def errors(self, answers: Array) -> Array:
+        """Answers less values; 0 where an answer lies within the limits of its entry."""
+        return answers - nearest_to(self.observations, answers)
 
 
 @attrs.frozen(eq=False)
@@ -156,10 +171,25 @@ class HeldOut:
         return cells
 
 
+def with_observations(entries: Table, form: Callable[[Table], Any]) -> dict[str, Any]:
+    """Return ``values``, ``lower`` and ``upper`` of ``Observations`` with these entries.
+
+    ``form`` makes data of the numbers of a table.
+    """
+    if entries.intervals is None:
+        return {"values": form(entries), "lower": None, "upper": None}
+    censored = is_interval(entries.intervals)
+    given = {"values": form(entries.select(~censored))}
+    for what, limits in zip(("lower", "upper"), ends_of(entries.intervals), strict=True):
+        given[what] = form(attrs.evolve(entries, values=limits).select(censored & ~np.isinf(limits)))
+    return given
+
+
 def with_entries(data: Any, entries: Table) -> Any:
     """Return the data of a block with all but some of their entries missing, in their form."""
     if isinstance(data, Observations):
-        return attrs.evolve(data, values=with_entries(data.values, entries))
+        given = with_observations(entries, lambda part: with_entries(data.values, part))
+        return attrs.evolve(data, **given)
     if sp.issparse(data):
         return sp.coo_array((entries.values, (entries.rows, entries.columns)), shape=entries.shape)
     dense = np.full(entries.shape, np.nan)

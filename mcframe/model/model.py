@@ -39,6 +39,8 @@ from mcframe.storage.serializing import from_text, to_text
 class Observations:
     """A block's data with weights w and offsets o: the loss of an entry is ``w * l(z + o, y)``.
 
+    Or with limits of values that are not known exactly.
+
     It replaces a matrix in ``data``: ``{"visits": mc.Observations(counts, exposure=days)}``.
 
     Parameters
@@ -55,6 +57,12 @@ class Observations:
     exposure : number or array, optional
         For likelihoods with a log link, such as Poisson; others raise an error. The offset is
         log(exposure), with exposure above 0. Give this or ``offset``.
+    lower, upper : number or array, optional
+        For likelihoods that take limits, such as ``Censored``; others raise an error. A missing
+        value with a limit is an entry: its value is known to lie above ``lower``, below ``upper``,
+        or between both. NaN, and -inf as a lower or inf as an upper limit, is no limit. Equal
+        limits are an exact value. Limits of a value that is known must contain it, and add
+        nothing. In a sparse matrix, and in triples, what is not stored is no limit.
 
     Each may have the block's shape, be a column (n_items x 1), a row (1 x columns) or one number.
     A vector is a row, or a column if the block has one column; for a square block it raises an
@@ -76,6 +84,8 @@ class Observations:
     weights: Any = attrs.field(default=None, kw_only=True)
     offset: Any = attrs.field(default=None, kw_only=True)
     exposure: Any = attrs.field(default=None, kw_only=True)
+    lower: Any = attrs.field(default=None, kw_only=True)
+    upper: Any = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.offset is not None and self.exposure is not None:

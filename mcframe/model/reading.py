@@ -8,11 +8,12 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
+from mcframe.contracts.observations import between, ends_of, is_interval, points_of
 from mcframe.contracts.row_stores import refuse_stores
-from mcframe.contracts.validators import NotANumber, exact, floats_of
+from mcframe.contracts.validators import NotANumber, exact, floats_of, listed
 from mcframe.contracts.wording import wording
 from mcframe.model.forms import (
     LARGEST_VALUE,
@@ -51,6 +52,8 @@ def read_block(block: Block, data: Any, implicit_beyond: float = math.inf) -> Ta
     observed: Observations = Observations(data) if alone else data
     table = read_values(block, observed.values)
     check_values(block, table)
+    if observed.lower is not None or observed.upper is not None:
+        table = with_limits(block, observed, table)
     if block.likelihood.reads_unlabeled:
         if alone and table.n_cells > implicit_beyond:
             return attrs.evolve(table, has_implicit_cells=True)
@@ -66,6 +69,108 @@ def read_block(block: Block, data: Any, implicit_beyond: float = math.inf) -> Ta
     check_cells(block, "weight", table, read, "0 or above; 0 leaves it out", weights < 0.0)
     check_cells(block, "weight", table, read, "so small that their sum is finite", weights > most)
     return attrs.evolve(table, weights=weights).select(weights > 0.0)
+
+
+def with_limits(block: Block, observed: Observations, table: Table) -> Table:
+    """Return the table with the entries of which limits are known, or raise a ``DataError``."""
+    if not block.likelihood.takes_intervals:
+        word = type(block.likelihood).__name__
+        raise DataError(
+            f"block {block.name!r}: lower and upper limits of values were given, which {word} does"
+            " not take; declare the block with mc.Censored around a likelihood, or drop them"
+        )
+    limits = [
+        read_limits(block, given, what, no_limit, table)
+        for given, what, no_limit in (
+            (observed.lower, "lower", -np.inf),
+            (observed.upper, "upper", np.inf),
+        )
+    ]
+    cells = np.unique(np.concatenate([table.cells, *(stated for stated, _ in limits)]))
+    rows, columns = np.divmod(cells, table.shape[1])
+    values, lower, upper = (np.full(cells.size, fill) for fill in (np.nan, -np.inf, np.inf))
+    numbers = [(table.cells, table.values), *limits]
+    for array, (places, given) in zip((values, lower, upper), numbers, strict=True):
+        array[np.searchsorted(cells, places)] = given
+    known = ~np.isnan(values)
+    table = attrs.evolve(table, rows=rows, columns=columns, values=values)
+    check_limits(block, table, lower, upper)
+    intervals = between(np.where(known, values, lower), np.where(known, values, upper))
+    check_intervals(block, table, intervals)
+    censored = bool(is_interval(intervals).any())
+    return attrs.evolve(
+        table, values=points_of(intervals), intervals=intervals if censored else None
+    )
+
+
+def read_limits(
+    block: Block, given: Any, what: str, no_limit: float, table: Table
+) -> tuple[IntArray, Array]:
+    """Return the cells for which a limit is given, and the limits; a ``DataError`` for wrong ones.
+
+    ``no_limit`` is the infinite number that says that there is none, as NaN does.
+    """
+    if given is None:
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+    read = read_numbers(block, given, f"{what} limits", table, of_all=False)
+    check_cells(
+        block,
+        f"{what} limit",
+        table,
+        read,
+        "finite, or NaN where there is none",
+        read.numbers == -no_limit,
+    )
+    huge = np.isfinite(read.numbers) & (np.abs(read.numbers) > LARGEST_VALUE)
+    check_cells(
+        block, f"{what} limit", table, read, f"at most {LARGEST_VALUE:g} in size", huge
+    )
+    cells = np.arange(table.n_cells) if read.cells is None else read.cells
+    numbers = read.numbers if read.cells is not None else read.dense().ravel()
+    stated = np.isfinite(numbers)
+    return cells[stated], numbers[stated]
+
+
+def check_limits(block: Block, table: Table, lower: Array, upper: Array) -> None:
+    """Raise a ``DataError`` where limits exclude each other, or the value that is known."""
+    for wrong, remedy in (
+        (lower > upper, "give the lower one as lower and the upper one as upper"),
+        (
+            (table.values < lower) | (table.values > upper),
+            "correct the value or its limits, or give NaN as the limit of a value that is known",
+        ),
+    ):
+        if wrong.any():
+            raise DataError(
+                f"block {block.name!r}: {limits_in_words(table, lower, upper, wrong)}; {remedy}"
+            )
+
+
+def check_intervals(block: Block, table: Table, intervals: Array) -> None:
+    """Raise a ``DataError`` where no value of the domain lies between two limits."""
+    wrong = block.likelihood.invalid(intervals)
+    if wrong.any():
+        inner = block.likelihood.of_value
+        raise DataError(
+            f"block {block.name!r}: {limits_in_words(table, *ends_of(intervals), wrong)};"
+            f" {type(inner).__name__} needs {inner.needs}, and none lies between them. Correct the"
+            " limits, or give NaN where there is none"
+        )
+
+
+def limits_in_words(table: Table, lower: Array, upper: Array, chosen: Mask) -> str:
+    """A few offending entries in words: value and limits, column and row of each."""
+
+    def described(i: int) -> str:
+        value = table.values[i]
+        known = "" if np.isnan(value) else f"value {exact(value)} with "
+        column, row = int(table.columns[i]), int(table.rows[i])
+        return (
+            f"{known}lower limit {exact(lower[i])} and upper limit {exact(upper[i])} in column"
+            f" {table.column_label(column)}, row {table.row_label(row)}"
+        )
+
+    return listed(np.flatnonzero(chosen), described, between="; ")
 
 
 def written_out(block: Block, table: Table) -> Table:
@@ -154,10 +259,15 @@ def check_link(block: Block) -> None:
     )
 
 
-def read_numbers(block: Block, data: Any, what: str, table: Table) -> CellNumbers:
-    """Return weights or offsets of the cells of a block, or raise a ``DataError``."""
+def read_numbers(
+    block: Block, data: Any, what: str, table: Table, of_all: bool = True
+) -> CellNumbers:
+    """Return weights or offsets of the cells of a block, or raise a ``DataError``.
+
+    With ``of_all`` every entry has to have one in triples.
+    """
     if isinstance(data, Triples):
-        aligned = in_cells_of(table, data, f"block {block.name!r}: {what}")
+        aligned = in_cells_of(table, data, f"block {block.name!r}: {what}", of_all)
         return CellNumbers(table.shape, aligned.values, aligned.cells)
     if not sp.issparse(data):
         if is_pandas(data) and table.index is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
+from mcframe.contracts.observations import points_of
 from mcframe.contracts.rounding import EPS
 from mcframe.model.best_constants import (
     ColumnEntries,
@@ -36,7 +37,7 @@ def standard_of(block: Block, table: Table) -> Standard:
     standard = table.standardised(alone)
     losses = losses_at_best_constants(
         block.likelihood.bound_to(table.shape, standard.values),
-        standard.values,
+        standard.observations,
         table.columns,
         weights_of_entries(table),
         n_columns,
@@ -50,7 +51,7 @@ def units_of(block: Block, table: Table) -> Units | None:
     """Return the units of a block's values less their offsets; None where they have none."""
     if not block.likelihood.location:
         return None
-    values, weights, n_columns = table.targets(), weights_of_entries(table), table.shape[1]
+    values, weights, n_columns = points_of(table.targets()), weights_of_entries(table), table.shape[1]
     if block.standardize == "ranks":
         return rank_units(values, table.columns, weights, n_columns)
     robust = block.standardize == "robust"
@@ -90,7 +91,7 @@ def losses_at_best_constants(
         if not likelihood.location:
             values, columns, weights = counted_once(values, columns, weights)
         offsets = no_predictors(likelihood, values)
-    lowest, highest = ranges_of(values, columns, n_columns)
+    lowest, highest = ranges_of(points_of(values), columns, n_columns)
     several = lowest < highest
     if likelihood.indicator or not several.any():
         return np.zeros(n_columns)

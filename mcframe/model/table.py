@@ -8,6 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.observations import nearest_to, points_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import plain
 from mcframe.model.labels import pandas_index
@@ -44,18 +45,23 @@ class Standard:
 class OriginalValues:
     """The values of a table before they were standardised, and the ``standard`` used.
 
-    ``values``, ``weights`` and ``offset`` are those of the entries as the data have them.
+    ``values``, ``weights``, ``offset`` and ``intervals`` are those of the entries as the data
+    have them.
     """
 
     values: Array
     weights: Array | None
     offset: CellNumbers | OffsetWithoutData | None
     standard: Standard
+    intervals: Array | None = None
 
     def select(self, kept: Mask | IntArray) -> "OriginalValues":
         """Return values and weights of some of the entries."""
         weights = None if self.weights is None else self.weights[kept]
-        return attrs.evolve(self, values=self.values[kept], weights=weights)
+        intervals = None if self.intervals is None else self.intervals[kept]
+        return attrs.evolve(
+            self, values=self.values[kept], weights=weights, intervals=intervals
+        )
 
 
 @stored(renamed_fields={"given": "original", "unwritten": "has_implicit_cells"})
@@ -73,6 +79,9 @@ class Table:
     For a standardised block ``original`` has the original values, weights and offset. ``values``
     of a location are then in standard units, after its offset was subtracted, and ``weights`` are
     products of the weight of the entry and that of its column.
+
+    ``intervals`` has the two limits of each entry where some are not known exactly, of the dtype
+    ``INTERVALS``; ``values`` are then numbers within the limits. None if all are known.
     """
 
     shape: Shape
@@ -85,6 +94,12 @@ class Table:
     offset: CellNumbers | OffsetWithoutData | None = None
     has_implicit_cells: bool = False
     original: OriginalValues | None = None
+    intervals: Array | None = None
+
+    @property
+    def observations(self) -> Array:
+        """What is known of each entry, as losses take it: its value, or two limits."""
+        return self.values if self.intervals is None else self.intervals
 
     @property
     def n_cells(self) -> int:
@@ -116,14 +131,22 @@ class Table:
 
     def standardised(self, standard: Standard) -> "Table":
         """Return the table on a standard, whether that was made from it or from another one."""
-        original = OriginalValues(self.values, self.weights, self.offset, standard)
+        original = OriginalValues(
+            self.values, self.weights, self.offset, standard, self.intervals
+        )
         weights = standard.weights[self.columns]
         with np.errstate(over="ignore"):  # weights that overflow are refused
             weights = weights if self.weights is None else self.weights * weights
         table = attrs.evolve(self, weights=weights, original=original)
         if standard.units is None:
             return table
-        return attrs.evolve(table, values=self.targets(standard.units), offset=None)
+        targets = self.targets(standard.units)
+        return attrs.evolve(
+            table,
+            values=points_of(targets),
+            offset=None,
+            intervals=None if self.intervals is None else targets,
+        )
 
     def on_standard_of(self, other: "Table") -> "Table":
         """Return the table on the standard that another one is on, if that is on one."""
@@ -140,6 +163,7 @@ class Table:
             weights=original.weights,
             offset=original.offset,
             original=None,
+            intervals=original.intervals,
         )
 
     @property
@@ -170,8 +194,9 @@ class Table:
         return Chain((*self.applied, *self.pending))
 
     def targets(self, *further: Transform | None) -> Array:
-        """The values through what is pending, and through further transforms: y of a location."""
-        return Chain.of(*self.pending, *further).apply(self.values, self.rows, self.columns)
+        """What is known through what is pending, and further transforms: y of a location."""
+        chain = Chain.of(*self.pending, *further)
+        return chain.observed(self.observations, self.rows, self.columns)
 
     @property
     def offsets(self) -> Array | None:
@@ -223,6 +248,7 @@ class Table:
             columns=self.columns[kept],
             values=self.values[kept],
             weights=None if self.weights is None else self.weights[kept],
+            intervals=None if self.intervals is None else self.intervals[kept],
             original=None if self.original is None else self.original.select(kept),
         )
 
@@ -280,9 +306,13 @@ class Table:
         return str(row) if self.index is None else repr(plain(self.index[row]))
 
     def filled_with(self, values: Array) -> Any:
-        """The entries, as the data have them, and elsewhere these values of all cells."""
+        """The entries, as the data have them, and elsewhere these values of all cells.
+
+        Of an entry with limits the number within them that is nearest to its value.
+        """
         filled = np.array(values, dtype=np.float64).reshape(self.shape)
-        filled[self.rows, self.columns] = self.in_data_units().values
+        places = self.rows, self.columns
+        filled[places] = nearest_to(self.in_data_units().observations, filled[places])
         return self.wrap(filled)
 
     def wrap(self, entries: Array, parts: int = 1) -> Any:

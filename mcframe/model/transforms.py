@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.observations import mapped
 from mcframe.contracts.stored_classes import stored
 
 # The interquartile range of a normal distribution in standard deviations.
@@ -38,6 +39,10 @@ class Transform(ABC):
     @abstractmethod
     def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
         """Numbers on the side of the losses, on the side of the data."""
+
+    def observed(self, y: Array, rows: IntArray, columns: IntArray) -> Array:
+        """``apply`` to observations: to values, and to both limits of what is not known exactly."""
+        return mapped(y, lambda numbers: self.apply(numbers, rows, columns))
 
     def unit(self, columns: IntArray) -> Array | float | None:
         """The length on the side of the data of 1 on the side of the losses; None if it varies."""

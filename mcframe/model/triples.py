@@ -348,13 +348,14 @@ def in_columns_of(fitted: Table, name: str, data: Any) -> Any:
     return sorted_by_cells(attrs.evolve(data, columns=places[data.columns], names=names))
 
 
-def in_cells_of(table: Table, triples: Triples, what: str) -> Triples:
-    """Return weights or offsets of the entries of a table, by its rows and columns.
+def in_cells_of(table: Table, triples: Triples, what: str, of_all: bool = True) -> Triples:
+    """Return numbers of the entries of a table, such as weights, by its rows and columns.
 
     Raises
     ------
     DataError
-        If they have a row or a column that the table has not, or none for one of its entries.
+        If they have a row or a column that the table has not, or, with ``of_all``, none for one of
+        its entries.
     """
     index = AxisLabels.of(table.index, table.shape[0], triples.index.name)
     names = AxisLabels.of(table.names, table.shape[1], triples.names.name)
@@ -362,7 +363,7 @@ def in_cells_of(table: Table, triples: Triples, what: str) -> Triples:
     columns = places_among(triples.names, names, what, "values have")[triples.columns]
     aligned = sorted_by_cells(Triples(rows, columns, triples.values, index, names))
     without = np.flatnonzero(~np.isin(table.cells, aligned.cells, assume_unique=True))
-    if without.size:
+    if of_all and without.size:
         row, column = index[table.rows[without[0]]], names[table.columns[without[0]]]
         others = f" and at {counted(without.size - 1, 'more pair')}" if without.size > 1 else ""
         raise DataError(

@@ -19,6 +19,7 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.limits import BATCH_ENTRIES
+from mcframe.contracts.observations import is_interval
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     Options,
@@ -410,13 +411,15 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         cells = self._cells(block, rows, columns)
         row, column = cells.rows, cells.columns
         table = table_of_values(self.model.block(block), self.tables[block], row, column, values)
-        batches = np.split(table.values, range(self._batch, row.size, self._batch))
+        batches = np.split(table.observations, range(self._batch, row.size, self._batch))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
         densities = [predictive.log_density(batch) for predictive, batch in pairs]
         log_densities = np.concatenate([np.zeros(0), *densities])
         places = table.rows, table.columns
         numbers = table.units.invert(table.values, *places)
-        return np.asarray(log_densities + table.units.log_derivative(numbers, *places))
+        slopes = table.units.log_derivative(numbers, *places)
+        slopes = np.where(is_interval(table.observations), 0.0, slopes)  # a probability has no unit
+        return np.asarray(log_densities + slopes)
 
     def sample(self, block: str, m: int, rows: Positions = None) -> Array:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.

@@ -512,6 +512,8 @@ def refusal_of_block(block: Block) -> str | None:
     if not isinstance(block.likelihood, GaussianBound | ExpectedLogLikelihood):
         word = type(block.likelihood).__name__
         return f"{word} is a loss without a distribution of data; {take_the_optimum()}"
+    if block.likelihood.why_no_posterior is not None:
+        return f"{block.likelihood.why_no_posterior}; {take_the_optimum()}"
     return None
 
 

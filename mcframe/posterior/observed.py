@@ -1,7 +1,7 @@
 """The entries of a problem as the posterior reads them: Gaussian pseudo-observations."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     Parametric,
 )
+from mcframe.contracts.observations import mapped, points_of
 from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored
@@ -124,7 +125,7 @@ class ObservedBlock:
     @property
     def z(self) -> Array:
         """Values in the units of z, those of locations; 0 where z has no unit."""
-        return self.y if self.unfitted.location else np.zeros(self.y.size)
+        return points_of(self.y) if self.unfitted.location else np.zeros(self.y.size)
 
     def by_column(self, numbers: Array) -> Array:
         """Sums of numbers of the entries by the columns of the data."""
@@ -136,7 +137,7 @@ class ObservedBlock:
         """The block with this summary, y counted from its centres."""
         y = self.y
         if self.summary is None and self.unfitted.location and self.block.bias:
-            y = y - summary.centres[self.entry_columns]
+            y = mapped(y, partial(np.add, -summary.centres[self.entry_columns]))
         return attrs.evolve(self, y=y, summary=summary)
 
     def with_parameters(self, parameters: Array) -> "ObservedBlock":

@@ -20,9 +20,11 @@ from mcframe.contracts.likelihood import (
     has_probabilities,
 )
 from mcframe.contracts.limits import BATCH_ENTRIES, BISECTIONS
+from mcframe.contracts.observations import ends_of, is_interval, points_of
 from mcframe.contracts.rounding import EPS, TINY
-from mcframe.likelihoods import Gaussian
+from mcframe.likelihoods import Censored, Gaussian
 from mcframe.likelihoods.cumulative import LARGEST_EXPONENT
+from mcframe.likelihoods.intervals import NormalIntervals
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
@@ -245,8 +247,17 @@ class Predictive:
         )
 
     def log_density(self, y: Array) -> Array:
-        """log p(y), in standard units."""
+        """log p(y), or of limits log P(lower <= Y <= upper), in standard units."""
+        if self.is_normal and is_interval(y).any():
+            lower, upper = ends_of(y)
+            normal = NormalIntervals(np.sqrt(self.observation_variances))
+            ends = (np.broadcast_to(end, self.means.shape) for end in (lower, upper))
+            with np.errstate(divide="ignore"):
+                terms = np.log(self.weights) - normal.derivatives(self.means, *ends)[0]
+            logs = logsumexp(terms, axis=0)
+            return np.where(is_interval(y), logs, self.log_density(points_of(y)))
         if self.is_normal:
+            y = points_of(y)
             variance = self.observation_variances
             terms = -0.5 * (np.square(y - self.means) / variance + np.log(2.0 * np.pi * variance))
             with np.errstate(divide="ignore"):
@@ -255,7 +266,8 @@ class Predictive:
         for one, z, share in self.node_blocks():
             shape = y.shape if self.has_classes else z.shape
             with np.errstate(divide="ignore"):
-                of_nodes = as_distribution(one).log_likelihood(z, np.broadcast_to(y, shape))
+                distribution = as_distribution(one if y.dtype.names is None else Censored(one))
+                of_nodes = distribution.log_likelihood(z, np.broadcast_to(y, shape))
                 log_terms = of_nodes + np.log(share)
             total = np.logaddexp(total, logsumexp(log_terms, axis=0))
         if np.any(self.too_wide_for_nodes):
@@ -493,7 +505,7 @@ def predictive_at(
 
     In the units of a table and with its offsets; without one in standard units, without offsets.
     """
-    likelihood = engine.observed.likelihood(name)
+    likelihood = engine.observed.likelihood(name).of_value
     likelihoods = engine.likelihoods(name)
     width = likelihood.width
     numbers = latent_positions(problem, name, rows, columns)
@@ -538,7 +550,7 @@ def noise_of(engine: Engine, problem: Problem, name: str, columns: IntArray) -> 
 
     (N,), or (draws x N) of an engine of draws.
     """
-    likelihood = problem.model.block(name).likelihood
+    likelihood = problem.model.block(name).likelihood.of_value
     if not isinstance(likelihood, GaussianNoise):
         return None
     if likelihood.variance is None:

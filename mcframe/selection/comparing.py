@@ -161,7 +161,7 @@ def density_of(fold: Fold, fitted: Posterior) -> float:
     """The mean log predictive density of what a fold held out."""
     answer = fitted if fold.observed_rows is None else fitted.condition(fold.observed_rows)
     densities = [
-        answer.log_predictive_density(name, held.rows, held.columns, held.values)
+        answer.log_predictive_density(name, held.rows, held.columns, held.observations)
         for name, held in fold.held.items()
     ]
     return float(np.mean(np.concatenate(densities)))

@@ -298,7 +298,7 @@ class RelativeError(OfOneBlock):
     def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The ratio on this fold."""
         squares = np.sum(np.square(entries.values))
-        return np.sum(np.square(answers - entries.values)) / squares if squares > 0.0 else np.nan
+        return np.sum(np.square(entries.errors(answers))) / squares if squares > 0.0 else np.nan
 
 
 @attrs.frozen
@@ -315,7 +315,7 @@ class MeanAbsoluteError(OfOneBlock):
 
     def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
-        return np.mean(np.abs(answers - entries.values))
+        return np.mean(np.abs(entries.errors(answers)))
 
 
 @attrs.frozen
@@ -381,7 +381,7 @@ class LogLoss(OfOneBlock):
 
     def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
-        return -np.mean(fit.likelihood(self.block).log_likelihood(answers, entries.values))
+        return -np.mean(fit.likelihood(self.block).log_likelihood(answers, entries.observations))
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why losses without a distribution, and locations, cannot be scored."""
@@ -509,7 +509,7 @@ def check_labels(fit: Fit, name: str, entries: Held) -> None:
 
 def losses_at(fit: ScoredFit, name: str, entries: Held) -> Array:
     """Losses at some entries of a block, in its standard units if it has some."""
-    return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.values))
+    return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.observations))
 
 
 def least_losses(likelihood: Likelihood, y: Array) -> Array:
@@ -518,7 +518,7 @@ def least_losses(likelihood: Likelihood, y: Array) -> Array:
     For levels it is 0, the loss at a probability of 1, which does not depend on the thresholds.
     """
     levels = isinstance(likelihood, Parametric)
-    return np.zeros_like(y) if levels else least_over_predictors(likelihood, y)
+    return np.zeros(y.shape) if levels else least_over_predictors(likelihood, y)
 
 
 # The last scales of each table: what they were computed from, and the least losses of the
@@ -539,7 +539,7 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     else:
         constants = fit_of_constants(fit, name)
         units = units_of_columns(constants, name)[entries.columns]
-        least = least_losses(constants.likelihood(name), entries.values)
+        least = least_losses(constants.likelihood(name), entries.observations)
         of_constants = in_units(losses_at(constants, name, entries) - least, units)
         DEVIANCE_SCALES[table] = source, (least, units, of_constants)
     deviance = in_units(losses_at(fit, name, entries) - least, units)
@@ -560,7 +560,7 @@ def units_of_columns(constants: Fit, name: str) -> Array:
     if not constants.likelihood(name).location:
         return np.asarray(counts > 0, dtype=np.float64)
     lowest, highest = ranges_of(table.values, table.columns, n_columns)
-    least = least_losses(constants.likelihood(name), table.values)
+    least = least_losses(constants.likelihood(name), table.observations)
     lost = losses_at(constants, name, Held.of(table)) - least
     means = np.bincount(table.columns, lost, n_columns) / np.maximum(counts, 1)
     return np.where(highest > lowest, means, 0.0)  # of equal values rounding is all that is lost
