@@ -12,6 +12,7 @@ import numpy as np
 
 import mcframe as mc
 from mcframe.contracts import Likelihood, Term
+from mcframe.laws.checking import observations_of
 
 # The palette of Okabe and Ito (2008), which colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
@@ -20,12 +21,13 @@ BLANK = "0.82"
 
 def losses(
     likelihood: Likelihood,
-    observations: Sequence[float],
+    observations: Sequence[float | tuple[float, float]],
     predictors: tuple[float, float] = (-4.0, 4.0),
 ) -> Any:
     """Draw the loss of each observation, and the prediction, against the predictor z.
 
-    Of classes the first predictor varies and the others are 0. NaN is an unlabeled entry.
+    Of classes the first predictor varies and the others are 0. NaN is an unlabeled entry, a pair
+    are the limits between which an observation lies.
     """
     z = np.linspace(*predictors, 401)
     latent = z
@@ -36,8 +38,8 @@ def losses(
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_prop_cycle(color=COLOURS)
     for y in observations:
-        values = likelihood.value(latent, np.full(z.shape, y))
-        label = "unlabeled" if np.isnan(y) else f"y = {y:g}"
+        values = likelihood.value(latent, np.full(z.shape, observations_of([y])[0]))
+        label = label_of(y)
         if np.count_nonzero(np.isfinite(values)) > 1:
             left.plot(z, values, label=label)
         else:  # finite at one point alone
@@ -52,6 +54,16 @@ def losses(
         right.plot(z, means, color="black")
     right.set(xlabel="predictor z", ylabel="prediction", xlim=predictors)
     return figure
+
+
+def label_of(y: float | tuple[float, float]) -> str:
+    """An observation in the legend."""
+    if not isinstance(y, tuple):
+        return "unlabeled" if np.isnan(y) else f"y = {y:g}"
+    lower, upper = y
+    if np.isinf(lower) or np.isinf(upper):
+        return f"y < {upper:g}" if np.isinf(lower) else f"y > {lower:g}"
+    return f"{lower:g} < y < {upper:g}"
 
 
 def table(shape: tuple[int, int] = (24, 16), level: float = 0.0) -> tuple[Any, Any]:

@@ -12,21 +12,28 @@ from scipy.special import log_softmax
 
 import mcframe as mc
 from mcframe.contracts import Likelihood, Term
+from mcframe.contracts.observations import between, ends_of
 
 
 @attrs.frozen
 class Entry:
     """A likelihood, observations inside and outside its domain, and the size of its predictors.
 
+    A pair is what is known of an observation between two limits.
     ``drawn`` marks those of which random models are made: each word at least once, with parameters
     that a table of a dozen rows can bear.
     """
 
     word: Likelihood
-    valid: tuple[float, ...]
-    invalid: tuple[float, ...]
+    valid: tuple[float | tuple[float, float], ...]
+    invalid: tuple[float | tuple[float, float], ...]
     scale: float = 1.0
     drawn: bool = False
+
+    @property
+    def values(self):
+        """The observations inside that are known exactly."""
+        return np.array([y for y in self.valid if not isinstance(y, tuple)])
 
 
 # PN, PU, NU, two of PUNU and PNU, and TRI.
@@ -40,6 +47,11 @@ def risk(
     word = mc.RiskMixture(pn=pn, pu=pu, nu=nu, missing_rate=rate, likelihood=loss)
     return Entry(word, (0.0, 1.0, np.nan), (-1.0, 0.5, np.inf), scale)
 
+
+# Values, limits below and above, wide and narrow intervals, and no interval.
+INF = np.inf
+KNOWN = (-2.0, 0.0, 0.5, (-INF, 0.5), (0.3, INF), (-1.0, 2.0), (0.4, 0.40001))
+NOT_KNOWN = (INF, (2.0, 1.0), (np.nan, 1.0), (-INF, INF))
 
 LIKELIHOODS = [
     Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
@@ -64,6 +76,15 @@ LIKELIHOODS = [
     Entry(mc.Gamma(shape=2.0), (1e-3, 1.0, 7.5), (0.0,), drawn=True),
     Entry(mc.Gamma(shape=0.3), (1e-3, 1.0, 7.5), (0.0,)),
     Entry(mc.Gamma(shape=50.0), (1e-3, 1.0, 7.5, 1e6), (-np.inf,)),
+    Entry(mc.Logistic(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf)),
+    Entry(mc.Logistic(0.3), (-2.0, 0.0, 0.5), (np.inf,), scale=0.3, drawn=True),
+    Entry(mc.Logistic(scale=40.0), (-2.0, 0.0, 50.0), (np.inf,), scale=40.0),
+    Entry(mc.Censored(mc.Logistic(0.5)), KNOWN, NOT_KNOWN, drawn=True),
+    Entry(mc.Censored(mc.Logistic(5.0)), KNOWN[1:], NOT_KNOWN, scale=5.0),
+    Entry(mc.Censored(mc.Gaussian()), KNOWN, NOT_KNOWN),
+    Entry(mc.Censored(mc.Gaussian(0.01)), KNOWN, NOT_KNOWN),
+    Entry(mc.Censored(mc.Gaussian(30.0)), KNOWN[1:], NOT_KNOWN, scale=5.0),
+    Entry(mc.Censored(likelihood=mc.Gaussian()), (-2.0, 0.0, 0.5), (np.inf,)),
     Entry(mc.Quantile(0.3), (-2.0, 0.0, 0.5), (np.inf,), drawn=True),
     Entry(mc.Quantile(0.5), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
     Entry(mc.Quantile(0.95), (-2.0, 0.0, 0.5), (np.inf,)),
@@ -144,7 +165,32 @@ def laplace(q):
     return lambda y, z: stats.laplace_asymmetric.logpdf(y, kappa, z, kappa / q)
 
 
+# What is known of observations around the predictors, and the logs of density or probability.
+LIMITED = between(
+    np.where(np.arange(Z.size) % 4 == 1, -INF, Z[::-1]),
+    np.select([np.arange(Z.size) % 4 == k for k in (0, 2)], [Z[::-1], INF], Z[::-1] + 1.5),
+)
+
+
+def censored(distribution):
+    """The density where both limits are equal, else the probability between them."""
+
+    def logs(y, z):
+        of_values, (lower, upper) = distribution(z), ends_of(y)
+        masses = of_values.cdf(upper) - of_values.cdf(lower)
+        mirrored = of_values.sf(lower) - of_values.sf(upper)
+        masses = np.where(lower > z, mirrored, masses)
+        with np.errstate(divide="ignore"):
+            return np.where(lower == upper, of_values.logpdf(upper), np.log(masses))
+
+    return logs
+
+
 DISTRIBUTIONS = [
+    (mc.Logistic(), Z, 3.0 * Z[::-1], lambda y, z: stats.logistic.logpdf(y, z)),
+    (mc.Logistic(0.4), Z, Z + 0.3, lambda y, z: stats.logistic.logpdf(y, z, 0.4)),
+    (mc.Censored(mc.Gaussian(2.0)), Z, LIMITED, censored(lambda z: stats.norm(z, 2.0**0.5))),
+    (mc.Censored(mc.Logistic(0.7)), Z, LIMITED, censored(lambda z: stats.logistic(z, 0.7))),
     (mc.Gaussian(), Z, 3.0 * Z[::-1], lambda y, z: stats.norm.logpdf(y, z)),
     (mc.Gaussian(0.04), Z, Z + 0.3, lambda y, z: stats.norm.logpdf(y, z, 0.2)),
     (mc.Huber(0.7), Z, 3.0 * Z[::-1], huber(0.7)),
@@ -247,6 +293,12 @@ WRONG = [
     (lambda: mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli("probit")), "nonconvex=True"),
     (lambda: mc.RiskMixture.punu(1.5, likelihood=mc.Bernoulli()), "gamma=1.5"),
     (lambda: mc.RiskMixture.pnu(-2, likelihood=mc.Bernoulli()), "eta=-2"),
+    (lambda: mc.Logistic(0.0), "scale=0.0"),
+    (lambda: mc.Logistic("wide"), "scale='wide'"),  # type: ignore[arg-type]
+    (lambda: mc.Censored(mc.Huber()), r"likelihood=Huber\(delta=1.0\)"),
+    (lambda: mc.Censored(mc.Gaussian), "likelihood is the class Gaussian"),
+    (lambda: mc.Censored(mc.Gaussian(None)), "limits say nothing of a variance"),
+    (lambda: mc.Censored(3), "likelihood=3"),
     (lambda: mc.Quantile(0.0), "q=0.0"),
     (lambda: mc.Quantile(1), "q=1"),
     (lambda: mc.Quantile("median"), "q='median'"),  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from scipy.special import ndtr
 import mcframe as mc
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
+from mcframe.contracts.observations import between, points_of
 from mcframe.numerics.max_norm_bounds import max_norm
 from mcframe.numerics.sampled import Pattern
 from mcframe.partitions.binding_rounds import refusal_of_block
@@ -110,12 +111,23 @@ def tables(draw, likelihood, n_items, n_columns):
     hidden = rng.random(table.shape) < draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
     hidden[rng.integers(n_items), rng.integers(n_columns)] = False
     table[hidden] = np.nan
+    given = limits(draw, rng, table) if likelihood.takes_intervals else {}
     if draw(st.integers(0, 5)) == 0:
-        weights = rng.integers(1, 5, table.shape).astype(float)
-        if isinstance(likelihood, mc.Equality) or draw(st.booleans()):
-            return mc.Observations(table, weights=weights)
-        return mc.Observations(table, weights=weights, offset=rng.standard_normal(table.shape))
-    return table
+        given["weights"] = rng.integers(1, 5, table.shape).astype(float)
+        if not (isinstance(likelihood, mc.Equality) or draw(st.booleans())):
+            given["offset"] = rng.standard_normal(table.shape)
+    return mc.Observations(given.pop("values", table), **given) if given else table
+
+
+def limits(draw, rng, table):
+    """Values of which some are known between two limits alone, below one or above one."""
+    kinds = rng.random(table.shape)
+    share = draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+    width = draw(st.sampled_from([1e-3, 0.5, 3.0]))
+    censored = ~np.isnan(table) & (rng.random(table.shape) < share)
+    lower = np.where(censored & (kinds < 0.7), table - width * rng.random(table.shape), np.nan)
+    upper = np.where(censored & (kinds > 0.3), table + width * rng.random(table.shape), np.nan)
+    return {"values": np.where(censored, np.nan, table), "lower": lower, "upper": upper}
 
 
 def blocks_and_data(draw, likelihoods, effects=True):
@@ -157,8 +169,17 @@ def problems(draw):
 
 
 def values_of(given):
-    """The matrix of a block's data."""
-    return given.values if isinstance(given, mc.Observations) else given
+    """The matrix of a block's data, a number within them where limits are all that is known."""
+    if not isinstance(given, mc.Observations) or given.lower is None:
+        return given.values if isinstance(given, mc.Observations) else given
+    lower, upper = (
+        np.where(np.isnan(limit), end, limit)
+        for limit, end in ((given.lower, -np.inf), (given.upper, np.inf))
+    )
+    known = np.isfinite(lower) | np.isfinite(upper)
+    points = np.full(known.shape, np.nan)
+    points[known] = points_of(between(lower[known], upper[known]))
+    return np.where(np.isnan(given.values), points, given.values)
 
 
 @st.composite
@@ -311,8 +332,18 @@ def in_unit(model, data, unit):
         blocks.append(attrs.evolve(block, likelihood=own, weight=weight, effects_weight=ridge))
         size = unit if block.likelihood.location else 1.0
         if isinstance(values, mc.Observations):
-            offset = None if values.offset is None else values.offset * unit
-            given[block.name] = attrs.evolve(values, values=size * values.values, offset=offset)
+            given[block.name] = attrs.evolve(
+                values,
+                values=size * values.values,
+                **{
+                    name: None if numbers is None else numbers * factor
+                    for name, numbers, factor in (
+                        ("offset", values.offset, unit),
+                        ("lower", values.lower, size),
+                        ("upper", values.upper, size),
+                    )
+                },
+            )
         else:
             given[block.name] = size * values
     return mc.Model(blocks, [term.in_units(1.0 / unit) for term in model.terms]), given
@@ -321,7 +352,13 @@ def in_unit(model, data, unit):
 @st.composite
 def probit_models(draw):
     """(model, data) with probit labels, whose reference takes seconds."""
-    _, blocks, data = blocks_and_data(draw, [mc.Bernoulli("probit"), mc.Bernoulli("probit", 0.3)])
+    words = [
+        mc.Bernoulli("probit"),
+        mc.Bernoulli("probit", 0.3),
+        mc.Censored(mc.Gaussian()),
+        mc.Censored(mc.Gaussian(0.1)),
+    ]
+    _, blocks, data = blocks_and_data(draw, words)
     main = draw(st.sampled_from([mc.NuclearNorm(0.3), mc.NuclearBall(2.0), mc.MaxNormBall(1.0)]))
     return mc.Model(blocks[:1], with_scales(draw, [main])), {blocks[0].name: data[blocks[0].name]}
 

@@ -25,14 +25,14 @@ ENTRIES = [
     for entry in LIKELIHOODS
     if not (entry.word.indicator or entry.word.reads_unlabeled)
     and entry.word.why_no_optimum is None
-    and not np.isnan(entry.valid).any()  # a risk, which reads unlabeled entries
+    and not np.isnan(entry.values).any()  # a risk, which reads unlabeled entries
 ]
 
 
 def entries_of(entry, seed, decades, with_offsets):
     """Two columns of values of an entry of the catalogue, with weights over so many decades."""
     rng = np.random.default_rng(seed)
-    values = np.tile(rng.permutation(entry.valid), 4)
+    values = np.tile(rng.permutation(entry.values), 4)
     columns = np.repeat([0, 2], values.size // 2)
     word = entry.word
     if fits_parameters(word):
@@ -139,8 +139,8 @@ def test_constants_of_a_criterion_are_those_of_a_fit(entry, with_offset):
     """A heavy norm leaves the biases alone; the certified fit has no less loss at Z = 0."""
     rng = np.random.default_rng(1)
     word = entry.word
-    values = rng.choice(entry.valid, (16, 2))
-    values[: len(entry.valid), :] = np.array(entry.valid)[:, None]
+    values = rng.choice(entry.values, (16, 2))
+    values[: len(entry.values), :] = entry.values[:, None]
     if fits_parameters(word):
         word = attrs.evolve(
             word, thresholds=tuple(np.linspace(-1.0, 1.0, word.n_parameters).tolist())

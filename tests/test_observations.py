@@ -24,7 +24,7 @@ SMOOTH = [
 
 
 def table(entry, rng, shape=(6, 3)):
-    return rng.choice(np.asarray(entry.valid), shape)
+    return rng.choice(entry.values, shape)
 
 
 @pytest.mark.parametrize("entry", SMOOTH, ids=lambda entry: repr(entry.word))
@@ -185,7 +185,7 @@ def test_mistakes_are_named(mistake):
 def test_an_exposure_multiplies_the_mean_or_is_refused(entry):
     """Added to z as log(exposure) it would mean nothing where the link is not the logarithm."""
     model = mc.Model([mc.Block("y", entry.word)], [mc.NuclearBall(1.0)])
-    data = {"y": mc.Observations(np.full((2, 3), entry.valid[-2]), exposure=2.0)}
+    data = {"y": mc.Observations(np.full((2, 3), entry.values[-2]), exposure=2.0)}
     if entry.word.z_name == "the log of the mean":
         problem = mc.Problem.bind(model, data)
         np.testing.assert_allclose(problem.tables["y"].offset.dense(), np.log(2.0))

@@ -51,7 +51,7 @@ def test_no_parabola_lies_above(entry, mean, sign, variance, numbers):
     """At any size of mean, variance and predictor, relative to the unit of the likelihood."""
     rng = np.random.default_rng(numbers)
     z = entry.scale * rng.choice([-1.0, 1.0], 30) * 10.0 ** rng.uniform(-5.0, 6.0, 30)
-    y = rng.choice(np.array(entry.valid), 30)
+    y = rng.choice(entry.values, 30)
     mean = np.full(30, sign * mean * entry.scale)
     z[::2] += mean[::2]
     answers = entry.word.gaussian_bound(mean, np.full(30, 10.0**variance * entry.scale**2), y)

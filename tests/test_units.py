@@ -167,8 +167,8 @@ def test_the_best_constant_of_a_column_loses_one_an_entry(entry):
     """Above what each entry loses at the least: that is half the deviance of counts."""
     rng = np.random.default_rng(4)
     fitted = getattr(entry.word, "n_parameters", 0) > 0
-    y = rng.choice(np.asarray(entry.valid), (30, 1 if fitted else 3))
-    y[: len(entry.valid)] = np.asarray(entry.valid)[:, None]
+    y = rng.choice(entry.values, (30, 1 if fitted else 3))
+    y[: len(entry.values)] = entry.values[:, None]
     block = mc.Block("y", entry.word, standardize=True, bias=not fitted)
     fit = mc.fit(model_of(block, weight=1e9), {"y": y}, tol=1e-7)
     assert fit.rank == 0

@@ -14,7 +14,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import IntervalLoss
-from mcframe.contracts.limits import BISECTIONS, REFINEMENTS
+from mcframe.contracts.limits import BISECTIONS, CACHED_NUMBERS, REFINEMENTS
 from mcframe.contracts.observations import between, points_of
 from mcframe.contracts.rounding import LARGEST_MODERATE, RESULT_ROUNDING, TINY
 from mcframe.likelihoods.cumulative import gap_loss, logistic_parts
@@ -180,7 +180,8 @@ class NormalIntervals(IntervalLoss):
         """By sums over equally spaced nodes."""
 
         def derivatives(z: Array) -> tuple[Array, Array]:
-            _, slope, bend = self.derivatives(z, lower, upper)
+            ends = (np.broadcast_to(end, z.shape) for end in (lower, upper))
+            _, slope, bend = self.derivatives(z, *ends)
             return -slope, bend
 
         return expected_pair(derivatives, mean, np.sqrt(variance), self.sd)
@@ -317,6 +318,8 @@ def expected_pair(
 ) -> tuple[Array, Array]:
     """The expectations of two functions of z ~ N(mean, sd^2) that change over a width in z.
 
+    The functions take z of some nodes at a time (n x N).
+
     The error of a sum over equally spaced nodes falls exponentially with their number (Trefethen
     and Weideman, SIAM Review 2014).
     """
@@ -324,11 +327,14 @@ def expected_pair(
     count = min(int(np.ceil(RANGE / SPACING * max(1.0, most))), MOST_NODES)
     nodes = np.linspace(-RANGE, RANGE, 2 * count + 1)
     shares = np.exp(-0.5 * np.square(nodes))
+    shares /= np.sum(shares)
     first, second = np.zeros_like(mean), np.zeros_like(mean)
-    for node, share in zip(nodes, shares / np.sum(shares), strict=True):
-        one, other = function(mean + node * sd)
-        first += share * one
-        second += share * other
+    step = max(CACHED_NUMBERS // max(mean.size, 1), 1)
+    for begin in range(0, nodes.size, step):
+        part = slice(begin, begin + step)
+        one, other = function(mean + nodes[part, None] * sd)
+        first += shares[part] @ one
+        second += shares[part] @ other
     return first, second
 
 

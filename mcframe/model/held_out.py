@@ -135,6 +135,15 @@ class HeldOut:
         }
         return attrs.evolve(self, fitted=fitted)
 
+    def of_values(self) -> "HeldOut":
+        """A copy in which entries of which only limits are known are fitted, and not scored."""
+        limited = {name: is_interval(table.observations) for name, table in self.tables.items()}
+        return attrs.evolve(
+            self,
+            fitted={name: self.fitted[name] | limited[name] for name in self.tables},
+            scored={name: self.scored[name] & ~limited[name] for name in self.tables},
+        )
+
     @property
     def new_rows(self) -> dict[str, Mask]:
         """The entries of rows with scored ones that are neither fitted nor scored."""

@@ -78,6 +78,11 @@ def refusal_of_reading(block: Block) -> str | None:
         reason = refusal_of_unlabeled(block)
         if reason is not None:
             return f"{word} reads unlabeled cells, which are not written out: {reason}"
+    if likelihood.takes_intervals:
+        return (
+            f"{word} takes limits of values, which partitions do not carry; give the likelihood of"
+            " the values without it, or fit the table in one piece"
+        )
     fitted = fits_parameters(likelihood)
     if fitted and not isinstance(likelihood, ParametricBySums):
         return f"{word} fits parameters to all entries at once, and not by sums; give them"

@@ -159,7 +159,7 @@ def tables_as_arrays(name: str, collection: Any) -> Any:
                 " in memory"
             )
         arrays[what] = added
-    return Observations(**arrays)
+    return attrs.evolve(collection, **arrays)
 
 
 class ChunkedArray(Protocol):

@@ -243,7 +243,7 @@ def map_arrays(data: Any, change: Callable[[Any], Any]) -> Any:
         what: array for what in OBSERVATION_ADDITIONS if (array := getattr(data, what)) is not None
     }
     added = {what: change(array) for what, array in added.items()}
-    return Observations(change(data.values), **added)
+    return attrs.evolve(data, values=change(data.values), **added)
 
 
 def row_matrix(matrix: Any) -> Any:

@@ -351,7 +351,10 @@ def conformal_predictions(
         if n_folds is None:
             most = min(DEFAULT_FOLDS, *(table.n_entries for table in tables.values()))
             n_folds = most if too_few(tables, groups, share, level) else 1
-        held_outs = held_out_in_folds(tables, n_folds, share, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        held_outs = [
+            held_out.of_values() for held_out in held_out_in_folds(tables, n_folds, share, rng)
+        ]
         data = {
             block.name: entries_as_data(tables[block.name], block.likelihood.width)
             for block in problem.model.blocks

@@ -20,6 +20,7 @@ from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask, Pairs,
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, has_probabilities
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.observations import is_interval
 from mcframe.contracts.validators import Options, RandomState, counted, is_word
 from mcframe.fitting.prediction import Cells
 from mcframe.model import Problem
@@ -83,7 +84,7 @@ class ModelRows:
     tables : dict from block name to Table
         In the units of the data.
     values : array (n x columns of all blocks)
-        NaN where missing.
+        NaN where missing, or where limits are all that is known.
     """
 
     problem: Problem
@@ -98,7 +99,8 @@ class ModelRows:
         rows = cls(problem, tables, values)
         for name, columns in rows.columns.items():
             table = tables[name]
-            values[table.rows, columns.start + table.columns] = table.values
+            known = np.where(is_interval(table.observations), np.nan, table.values)
+            values[table.rows, columns.start + table.columns] = known
         return rows
 
     @property

@@ -17,6 +17,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, class_offers
 from mcframe.contracts.errors import DataError, McframeError, ModelError
+from mcframe.contracts.observations import INTERVALS, between
 from mcframe.contracts.showing import cut
 from mcframe.contracts.stored_classes import (
     PACKAGE,
@@ -153,6 +154,8 @@ class Writer:
                 if getattr(element, "ndim", 0):
                     raise refusal(element, place)
             return "objects", {"shape": value.shape, "of": tuple(value.ravel().tolist())}
+        if value.dtype == INTERVALS:
+            return "intervals", {name: np.ascontiguousarray(value[name]) for name in value.dtype.names or ()}
         if value.dtype.kind not in PLAIN_KINDS:
             raise refusal(value, place)
         if self.inline:
@@ -481,6 +484,7 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
     "dict": lambda keys, values: dict(zip(flat(keys), flat(values), strict=True)),
     "slice": lambda start, stop, step: slice(start, stop, step),
     "number": lambda dtype, of: array_of(dtype, (1,), (of,))[0],
+    "intervals": between,
     "objects": objects_of,
     "deque": lambda of, maxlen: deque(flat(of), maxlen),
     "type": lambda of: np.dtype(of).type,
