@@ -180,6 +180,23 @@ OBSERVATIONS = [
     "mc.Observations(x, offset=1.0, exposure=1.0)",
     "mc.Observations(mc.Observations(x))",
     "fit(mc.Observations(None))",
+    "fit(mc.Observations(x, lower=0.0))",
+    "fit(mc.Observations(x, lower=10.0), mc.Censored(mc.Gaussian()))",
+    "fit(mc.Observations(x, upper=np.where(np.isnan(x), -inf, nan)), mc.Censored(mc.Gaussian()))",
+    "fit(mc.Observations(x * nan, lower=2.0, upper=1.0), mc.Censored(mc.Gaussian()))",
+    "fit(mc.Observations(x * nan, lower=1e200), mc.Censored(mc.Gaussian()))",
+    'fit(mc.Observations(x * nan, lower="low"), mc.Censored(mc.Logistic()))',
+    "fit(mc.Observations(x * nan, upper=np.ones(5)), mc.Censored(mc.Logistic()))",
+    (
+        'np.all(fit(mc.Observations(x * nan, lower=1.0), mc.Censored(mc.Logistic())).predict("x")'
+        " > 0.5)",
+        "limits may be all that is known",
+    ),
+    (
+        "fit(mc.Observations(x, lower=nan), mc.Censored(mc.Gaussian())).objective =="
+        " fit(x).objective",
+        "NaN is no limit",
+    ),
 ]
 
 TRIPLES = [
@@ -220,6 +237,7 @@ MODELS = [
     'mc.Block("x", gaussian, effects_weight=0.1)',
     'mc.Block("x", gaussian, standardize="rank")',
     'mc.Block("x", mc.Poisson(), standardize="robust")',
+    'mc.Block("x", mc.Censored(gaussian), standardize="ranks")',
     'mc.Block("x", gaussian, bounds=(5, 1))',
     'mc.Block("x", gaussian, bounds=5)',
     'mc.Block("x", gaussian, bounds=(None, None))',
@@ -260,6 +278,10 @@ WORDS = [
     'mc.Bernoulli("cauchit")',
     "mc.Bernoulli(scale=-1)",
     "mc.Huber(0)",
+    "mc.Logistic(0)",
+    "mc.Censored(mc.Huber())",
+    "mc.Censored(mc.Gaussian)",
+    "mc.Censored(mc.Gaussian(variance=None))",
     "mc.Quantile(1.5)",
     "mc.Gamma(shape=-2)",
     "mc.NegativeBinomial(dispersion=None)",

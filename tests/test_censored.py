@@ -202,7 +202,9 @@ def test_limits_common_to_a_column_or_to_all():
     model = mc.Model([mc.Block("x", mc.Censored(mc.Gaussian()))], [mc.NuclearNorm(0.1)])
     common = mc.fit(model, {"x": mc.Observations(values, lower=[[0.5, 0.2]])})
     written = np.where(np.isnan(values), np.array([[0.5, 0.2]]), NAN)
-    assert common.objective == mc.fit(model, {"x": mc.Observations(values, lower=written)}).objective
+    assert (
+        common.objective == mc.fit(model, {"x": mc.Observations(values, lower=written)}).objective
+    )
     assert common.problem.n_observed == 6
 
 
@@ -251,7 +253,10 @@ def test_an_offset_moves_the_limits():
     model, data, _ = example(mc.Gaussian(0.16))
     offset, given = np.arange(12.0)[:, None], data["x"]
     moved = mc.Observations(
-        given.values + offset, lower=given.lower + offset, upper=given.upper + offset, offset=offset
+        given.values + offset,
+        lower=given.lower + offset,
+        upper=given.upper + offset,
+        offset=offset,
     )
     one, other = mc.fit(model, data), mc.fit(model, {"x": moved})
     assert np.isclose(one.objective, other.objective, rtol=1e-12)
@@ -298,7 +303,9 @@ def test_fits_and_posteriors_are_saved_with_limits(tmp_path):
         )
 
 
-@pytest.mark.parametrize("criterion", [None, mc.selection.MeanAbsoluteError("x"), mc.selection.RelativeError("x")])
+@pytest.mark.parametrize(
+    "criterion", [None, mc.selection.MeanAbsoluteError("x"), mc.selection.RelativeError("x")]
+)
 def test_folds_hold_limits_out(criterion):
     model, data, _ = example(mc.Gaussian(0.16), shape=(30, 6))
     options = {"cv": 3, "weights": [200.0, 1.0, 1e-3], "tol": 1e-4}
@@ -367,7 +374,9 @@ def test_wrong_limits_are_named(limits, message):
 def test_limits_need_a_likelihood_that_takes_them():
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
     data = {"x": mc.Observations(np.array([[1.0], [NAN]]), lower=0.0)}
-    with pytest.raises(mc.DataError, match=r"^block 'x': .* which Gaussian does not take; declare"):
+    with pytest.raises(
+        mc.DataError, match=r"^block 'x': .* which Gaussian does not take; declare"
+    ):
         mc.fit(model, data)
     rows = mc.RowsInMemory(data, 2) if hasattr(mc, "RowsInMemory") else None
     assert rows is None

@@ -161,7 +161,9 @@ class NormalIntervals(IntervalLoss):
 
     def gradient_limits(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """-inf and inf, 0 on a side without a limit."""
-        return np.where(np.isfinite(lower), -np.inf, 0.0), np.where(np.isfinite(upper), np.inf, 0.0)
+        return np.where(np.isfinite(lower), -np.inf, 0.0), np.where(
+            np.isfinite(upper), np.inf, 0.0
+        )
 
     def gaussian_bound(
         self, mean: Array, variance: Array, lower: Array, upper: Array
@@ -197,8 +199,10 @@ class NormalIntervals(IntervalLoss):
         that falls with the spread.
         """
         knots = TANGENT_KNOTS if near is None else GLOBAL_KNOTS
-        tangents = [value + cp.multiply(slope, z - at) for at, value, slope in
-                    self.tangents(lower, upper, knots)]
+        tangents = [
+            value + cp.multiply(slope, z - at)
+            for at, value, slope in self.tangents(lower, upper, knots)
+        ]
         if near is None:
             return cp.maximum(0.0, *tangents)
         points, spread = near
@@ -239,7 +243,9 @@ class NormalIntervals(IntervalLoss):
         value, slope, bend = self.derivatives(points, lower, upper)
         with np.errstate(invalid="ignore"):
             middle = np.where(
-                np.isinf(lower), -np.inf, np.where(np.isinf(upper), np.inf, 0.5 * lower + 0.5 * upper)
+                np.isinf(lower),
+                -np.inf,
+                np.where(np.isinf(upper), np.inf, 0.5 * lower + 0.5 * upper),
             )
         least = []
         for first, last in ((points - spread, points), (points, points + spread)):

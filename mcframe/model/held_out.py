@@ -190,7 +190,9 @@ def with_observations(entries: Table, form: Callable[[Table], Any]) -> dict[str,
     censored = is_interval(entries.intervals)
     given = {"values": form(entries.select(~censored))}
     for what, limits in zip(("lower", "upper"), ends_of(entries.intervals), strict=True):
-        given[what] = form(attrs.evolve(entries, values=limits).select(censored & ~np.isinf(limits)))
+        given[what] = form(
+            attrs.evolve(entries, values=limits).select(censored & ~np.isinf(limits))
+        )
     return given
 
 

@@ -290,6 +290,11 @@ class Block:
                 f" {word} have a unit of their own; {wording().argument('standardize', True)}"
                 " scales the loss of each column"
             )
+        if self.standardize == "ranks" and likelihood.takes_intervals:
+            raise ModelError(
+                f"block {self.name!r}: {setting}, but values of which only limits are known have no"
+                f" rank; take {wording().argument('standardize', True)} or 'robust'"
+            )
         if likelihood.reads_unlabeled:
             raise ModelError(
                 f"block {self.name!r}: {setting}, but what {word} loses at a constant, unlabeled"

@@ -13,7 +13,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.observations import between, ends_of, is_interval, points_of
 from mcframe.contracts.row_stores import refuse_stores
-from mcframe.contracts.validators import NotANumber, exact, floats_of, listed
+from mcframe.contracts.validators import NotANumber, exact, floats_of
 from mcframe.contracts.wording import wording
 from mcframe.model.forms import (
     LARGEST_VALUE,
@@ -122,9 +122,7 @@ def read_limits(
         read.numbers == -no_limit,
     )
     huge = np.isfinite(read.numbers) & (np.abs(read.numbers) > LARGEST_VALUE)
-    check_cells(
-        block, f"{what} limit", table, read, f"at most {LARGEST_VALUE:g} in size", huge
-    )
+    check_cells(block, f"{what} limit", table, read, f"at most {LARGEST_VALUE:g} in size", huge)
     cells = np.arange(table.n_cells) if read.cells is None else read.cells
     numbers = read.numbers if read.cells is not None else read.dense().ravel()
     stated = np.isfinite(numbers)
@@ -137,7 +135,8 @@ def check_limits(block: Block, table: Table, lower: Array, upper: Array) -> None
         (lower > upper, "give the lower one as lower and the upper one as upper"),
         (
             (table.values < lower) | (table.values > upper),
-            "correct the value or its limits, or give NaN as the limit of a value that is known",
+            "correct them, or give NaN as the limit of a value that is known, such as"
+            " upper=numpy.where(numpy.isnan(values), limit, numpy.nan)",
         ),
     ):
         if wrong.any():
@@ -159,18 +158,15 @@ def check_intervals(block: Block, table: Table, intervals: Array) -> None:
 
 
 def limits_in_words(table: Table, lower: Array, upper: Array, chosen: Mask) -> str:
-    """A few offending entries in words: value and limits, column and row of each."""
-
-    def described(i: int) -> str:
-        value = table.values[i]
-        known = "" if np.isnan(value) else f"value {exact(value)} with "
-        column, row = int(table.columns[i]), int(table.rows[i])
-        return (
-            f"{known}lower limit {exact(lower[i])} and upper limit {exact(upper[i])} in column"
-            f" {table.column_label(column)}, row {table.row_label(row)}"
-        )
-
-    return listed(np.flatnonzero(chosen), described, between="; ")
+    """The first offending entry in words, value and limits, column and row, and how many more."""
+    first, *others = np.flatnonzero(chosen)
+    value, column, row = table.values[first], int(table.columns[first]), int(table.rows[first])
+    known = "" if np.isnan(value) else f"value {exact(value)} with "
+    return (
+        f"{known}lower limit {exact(lower[first])} and upper limit {exact(upper[first])} in column"
+        f" {table.column_label(column)}, row {table.row_label(row)}"
+        f"{f' and {len(others)} more' if others else ''}"
+    )
 
 
 def written_out(block: Block, table: Table) -> Table:

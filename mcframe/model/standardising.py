@@ -51,7 +51,11 @@ def units_of(block: Block, table: Table) -> Units | None:
     """Return the units of a block's values less their offsets; None where they have none."""
     if not block.likelihood.location:
         return None
-    values, weights, n_columns = points_of(table.targets()), weights_of_entries(table), table.shape[1]
+    values, weights, n_columns = (
+        points_of(table.targets()),
+        weights_of_entries(table),
+        table.shape[1],
+    )
     if block.standardize == "ranks":
         return rank_units(values, table.columns, weights, n_columns)
     robust = block.standardize == "robust"

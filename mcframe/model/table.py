@@ -59,9 +59,7 @@ class OriginalValues:
         """Return values and weights of some of the entries."""
         weights = None if self.weights is None else self.weights[kept]
         intervals = None if self.intervals is None else self.intervals[kept]
-        return attrs.evolve(
-            self, values=self.values[kept], weights=weights, intervals=intervals
-        )
+        return attrs.evolve(self, values=self.values[kept], weights=weights, intervals=intervals)
 
 
 @stored(renamed_fields={"given": "original", "unwritten": "has_implicit_cells"})
@@ -131,9 +129,7 @@ class Table:
 
     def standardised(self, standard: Standard) -> "Table":
         """Return the table on a standard, whether that was made from it or from another one."""
-        original = OriginalValues(
-            self.values, self.weights, self.offset, standard, self.intervals
-        )
+        original = OriginalValues(self.values, self.weights, self.offset, standard, self.intervals)
         weights = standard.weights[self.columns]
         with np.errstate(over="ignore"):  # weights that overflow are refused
             weights = weights if self.weights is None else self.weights * weights

@@ -418,7 +418,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         places = table.rows, table.columns
         numbers = table.units.invert(table.values, *places)
         slopes = table.units.log_derivative(numbers, *places)
-        slopes = np.where(is_interval(table.observations), 0.0, slopes)  # a probability has no unit
+        slopes = np.where(
+            is_interval(table.observations), 0.0, slopes
+        )  # a probability has no unit
         return np.asarray(log_densities + slopes)
 
     def sample(self, block: str, m: int, rows: Positions = None) -> Array:

@@ -155,7 +155,9 @@ class Writer:
                     raise refusal(element, place)
             return "objects", {"shape": value.shape, "of": tuple(value.ravel().tolist())}
         if value.dtype == INTERVALS:
-            return "intervals", {name: np.ascontiguousarray(value[name]) for name in value.dtype.names or ()}
+            return "intervals", {
+                name: np.ascontiguousarray(value[name]) for name in value.dtype.names or ()
+            }
         if value.dtype.kind not in PLAIN_KINDS:
             raise refusal(value, place)
         if self.inline:
