@@ -552,7 +552,7 @@ class IntervalLoss(ABC):
     def gaussian_bound(
         self, mean: Array, variance: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array, Array]:
-        """(value, precision, constant) of the parabola below the logarithm, as ``GaussianBound``."""
+        """(value, precision, constant) of a parabola below the logarithm, as ``GaussianBound``."""
 
     @abstractmethod
     def expected_derivatives(
@@ -564,7 +564,7 @@ class IntervalLoss(ABC):
     def expression(
         self, cp: Any, z: Any, lower: Array, upper: Array, near: tuple[Array, float] | None = None
     ) -> Any:
-        """The loss as a DCP expression of CVXPY, or a lower bound that is tight ``near`` points."""
+        """The loss as a DCP expression of CVXPY, or a lower bound, tight ``near`` points."""
 
     def expression_error(
         self, near: tuple[Array, float], z: Array, lower: Array, upper: Array
@@ -585,7 +585,7 @@ class IntervalProbability(ABC):
         """The loss of an observation between two limits."""
 
     def in_unit(self, unit: float) -> Likelihood | None:
-        """The likelihood g with l(unit z, unit y) = g(z, y); None where z has a unit of its own."""
+        """The g with l(unit z, unit y) = g(z, y); None where z has a unit of its own."""
         return None
 
 

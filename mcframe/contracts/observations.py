@@ -1,12 +1,13 @@
 """Observations that are known to lie between two limits, as arrays with one element for each.
 
 An array of floats has the values of observations that are known exactly. An array of the dtype
-``INTERVALS`` has two numbers for each element, ``y["lower"]`` and ``y["upper"]``: equal ones are an
-exact value, and an infinite one is no limit. Whatever takes some of the entries, or another order
-of them, treats both kinds of arrays alike; whatever computes with the numbers asks here.
+``INTERVALS`` has two numbers for each element, ``y["lower"]`` and ``y["upper"]``: equal ones are
+an exact value, and an infinite one is no limit. Whatever takes some of the entries, or another
+order of them, treats both kinds of arrays alike; whatever computes with the numbers asks here.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -30,14 +31,16 @@ INTERVALS = np.dtype([("lower", np.float64), ("upper", np.float64)])
 
 def between(lower: Array, upper: Array) -> Array:
     """Return the observations with these limits, of the dtype ``INTERVALS``."""
-    observations = np.empty(np.shape(lower), dtype=INTERVALS)
+    observations: Any = np.empty(np.shape(lower), dtype=INTERVALS)
     observations["lower"], observations["upper"] = lower, upper
-    return observations
+    both: Array = observations
+    return both
 
 
 def ends_of(y: Array) -> tuple[Array, Array]:
     """Return the lower and the upper limit of observations; of exact ones both are the value."""
-    return (y, y) if y.dtype.names is None else (y["lower"], y["upper"])
+    fields: Any = y
+    return (y, y) if y.dtype.names is None else (fields["lower"], fields["upper"])
 
 
 def is_interval(y: Array) -> Mask:

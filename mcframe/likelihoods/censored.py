@@ -58,15 +58,15 @@ class Censored(
     """``l(z, y)`` of a likelihood where y is known, ``-log P(lower <= Y <= upper | z)`` of limits.
 
     For values below or above a limit of detection, top-coded incomes, ages in bands, or survival
-    times that are censored. The limits are data: ``Observations(values, lower=..., upper=...)``. An
-    entry whose value is known has the loss of the likelihood; one that is missing, with a lower or
-    an upper limit or both, has the loss of the interval; one without any of these is missing.
+    times that are censored. The limits are data: ``Observations(values, lower=..., upper=...)``.
+    An entry whose value is known has the loss of the likelihood; one that is missing, with a lower
+    or an upper limit or both, has the loss of the interval; one without any of these is missing.
 
-    With a ``Gaussian`` this is the Tobit model (Tobin, Econometrica 1958). The noise is log-concave,
-    so that the loss of an interval is convex in z (Prekopa, Acta Sci. Math. 1973). ``predict``
-    gives the mean of the likelihood, and intervals and draws are those of new values, whatever
-    was known of them. In CVXPY limits of ``Logistic`` are exact; those of ``Gaussian`` are a lower
-    bound of any requested accuracy.
+    With a ``Gaussian`` this is the Tobit model (Tobin, Econometrica 1958). The density of the
+    noise is log-concave, so that the loss of an interval is convex in z (Prekopa, Acta Sci. Math.
+    1973). ``predict`` gives the mean of the likelihood, and intervals and draws are those of new
+    values, whatever was known of them. In CVXPY limits of ``Logistic`` are exact; those of
+    ``Gaussian`` are a lower bound of any requested accuracy.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class Censored(
         return self.by_kind(of_values, of_limits, y, z)[0]
 
     def conjugate(self, gradient: Array, y: Array) -> Array:
-        """That of the likelihood; of limits the root of the derivative is found by Newton steps."""
+        """That of the likelihood; of limits by Newton steps to the root of the derivative."""
 
         def of_values(gradient: Array, y: Array) -> tuple[Array, ...]:
             return (self.likelihood.conjugate(gradient, y),)
@@ -318,7 +318,7 @@ class Censored(
         return value, precision, constant
 
     def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
-        """Those of a value, of a Gaussian likelihood in closed form, and of limits by quadrature."""
+        """Those of a value, in closed form of a Gaussian, and those of limits."""
 
         def of_values(mean: Array, variance: Array, y: Array) -> tuple[Array, ...]:
             inner = self.likelihood

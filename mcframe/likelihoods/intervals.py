@@ -46,9 +46,9 @@ GLOBAL_KNOTS = (-1.0, 0.0, 1.0, 2.0, 4.0)
 class LogisticIntervals(IntervalLoss):
     """Y = z + scale times a logistic variable.
 
-    With s(t) = 1 / (1 + exp(-t)), a = (lower - z) / scale and b = (upper - z) / scale ``s(b) - s(a)
-    = s(b) s(-a) (1 - exp(a - b))``, so that the loss is the sum of two logistic losses and of a
-    number that does not depend on z.
+    With s(t) = 1 / (1 + exp(-t)), a = (lower - z) / scale and b = (upper - z) / scale ``s(b) -
+    s(a) = s(b) s(-a) (1 - exp(a - b))``, so that the loss is the sum of two logistic losses and of
+    a number that does not depend on z.
     """
 
     scale: float
@@ -131,18 +131,18 @@ class LogisticIntervals(IntervalLoss):
 class NormalIntervals(IntervalLoss):
     """Y ~ N(z, sd^2): ``-log(Phi((upper - z) / sd) - Phi((lower - z) / sd))``.
 
-    The derivative is (z - E[Y | lower < Y < upper]) / sd^2, the second one ``(1 - Var[Y | lower < Y
-    < upper] / sd^2) / sd^2``, below 1 / sd^2.
+    The derivative is (z - E[Y | lower < Y < upper]) / sd^2, the second one ``(1 - Var[Y | lower <
+    Y < upper] / sd^2) / sd^2``, below 1 / sd^2.
     """
 
-    sd: float
+    sd: Any  # a number, or one for each entry
 
     has_gaussian_bound = True
 
     @property
     def curvature(self) -> float:  # type: ignore[override]
         """1 / sd^2, for z far from the interval."""
-        return 1.0 / self.sd**2
+        return float(1.0 / self.sd**2)
 
     def invalid(self, lower: Array, upper: Array) -> Mask:
         """True where the lower limit is not below the upper one, or neither is finite."""
@@ -156,7 +156,7 @@ class NormalIntervals(IntervalLoss):
             distance = (np.where(known, limit, z) - z) / self.sd
             distance = np.clip(distance, -LARGEST_MODERATE, LARGEST_MODERATE)
             ends.append(np.where(known, distance, np.sign(limit) * NO_LIMIT))
-        value, mean, bend = normal_interval(*ends, (upper - lower) / self.sd)
+        value, mean, bend = normal_interval(ends[0], ends[1], (upper - lower) / self.sd)
         return value, -mean / self.sd, bend / self.sd**2
 
     def gradient_limits(self, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -170,7 +170,8 @@ class NormalIntervals(IntervalLoss):
     ) -> tuple[Array, Array, Array]:
         """The parabola of precision 1 / sd^2 that touches at the mean.
 
-        Its value is the mean of Y given the limits, for z at the mean (Albert and Chib, JASA 1993).
+        Its value is the mean of Y given the limits, for z at the mean (Albert and Chib, JASA
+        1993).
         """
         mean = np.clip(mean, -LARGEST_MODERATE, LARGEST_MODERATE)
         value, gradient, _ = self.derivatives(mean, lower, upper)
@@ -267,9 +268,9 @@ class NormalIntervals(IntervalLoss):
 def normal_interval(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
     """Minus log P(a < X < b) for X ~ N(0, 1), E[X | a < X < b] and 1 - Var[X | a < X < b].
 
-    a < b up to ``NO_LIMIT`` in size; their distance is known better than as a difference. Each of three forms has no difference of two numbers that
-    nearly agree where it is used: the density on a narrow interval by quadrature; both ends in one
-    tail by inverse Mills ratios; else the probability itself.
+    a < b up to ``NO_LIMIT`` in size; their distance is known better than as a difference. None of
+    three forms subtracts numbers that nearly agree: the density on a narrow interval by
+    quadrature; both ends in one tail by inverse Mills ratios; else the probability itself.
     """
     turned = a + b > 0.0
     a, b = np.where(turned, -b, a), np.where(turned, -a, b)  # the middle is at most 0
@@ -350,8 +351,9 @@ def conjugate_of_interval(
     """sup over z of gradient * z - loss, from above; inf where no z has such a derivative.
 
     The root of l'(z) = gradient is found by safeguarded Newton steps. With p and q just below and
-    above it, ``l'(p) <= gradient <= l'(q)``, the conjugate is at most ``gradient p - l(p) + (q - p)
-    (gradient - l'(p))``, since its own slope is z: the last term is the square of a tiny distance.
+    above it, ``l'(p) <= gradient <= l'(q)``, the conjugate is at most ``gradient p - l(p) + (q -
+    p) (gradient - l'(p))``, since its own slope is z: the last term is the square of a tiny
+    distance.
     """
     least, most = loss.gradient_limits(lower, upper)
     room = 1e-14 * np.where(np.isfinite(most - least), most - least, 0.0)

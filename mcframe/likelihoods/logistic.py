@@ -37,7 +37,7 @@ class Logistic(
     ExpectedDerivatives,
     IntervalProbability,
 ):
-    """``l(z, y) = 2 log cosh(u / 2)`` with ``u = (z - y) / scale``: noise of a logistic distribution.
+    """``l(z, y) = 2 log cosh(u / 2)``, u = (z - y) / scale: noise of a logistic distribution.
 
     Domain: every finite real number. Link: identity, the mean is z. The negative log-likelihood of
     the logistic distribution without ``log(4 scale)``. It is quadratic near 0 and linear far out,

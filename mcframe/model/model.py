@@ -292,8 +292,8 @@ class Block:
             )
         if self.standardize == "ranks" and likelihood.takes_intervals:
             raise ModelError(
-                f"block {self.name!r}: {setting}, but values of which only limits are known have no"
-                f" rank; take {wording().argument('standardize', True)} or 'robust'"
+                f"block {self.name!r}: {setting}, but of values known by limits alone there are no"
+                f" ranks; take {wording().argument('standardize', True)} or 'robust'"
             )
         if likelihood.reads_unlabeled:
             raise ModelError(

@@ -41,7 +41,7 @@ class Transform(ABC):
         """Numbers on the side of the losses, on the side of the data."""
 
     def observed(self, y: Array, rows: IntArray, columns: IntArray) -> Array:
-        """``apply`` to observations: to values, and to both limits of what is not known exactly."""
+        """``apply`` to values, and to both limits of observations that are not known exactly."""
         return mapped(y, lambda numbers: self.apply(numbers, rows, columns))
 
     def unit(self, columns: IntArray) -> Array | float | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, class_offers
 from mcframe.contracts.errors import DataError, McframeError, ModelError
-from mcframe.contracts.observations import INTERVALS, between
+from mcframe.contracts.observations import INTERVALS, between, ends_of
 from mcframe.contracts.showing import cut
 from mcframe.contracts.stored_classes import (
     PACKAGE,
@@ -155,9 +155,8 @@ class Writer:
                     raise refusal(element, place)
             return "objects", {"shape": value.shape, "of": tuple(value.ravel().tolist())}
         if value.dtype == INTERVALS:
-            return "intervals", {
-                name: np.ascontiguousarray(value[name]) for name in value.dtype.names or ()
-            }
+            lower, upper = map(np.ascontiguousarray, ends_of(value))
+            return "intervals", {"lower": lower, "upper": upper}
         if value.dtype.kind not in PLAIN_KINDS:
             raise refusal(value, place)
         if self.inline:
