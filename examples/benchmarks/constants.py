@@ -351,6 +351,12 @@ def tasks():
     made["posterior counts"] = of_posterior(
         mc.Model([mc.Block("x", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)]), {"x": counts}
     )
+    below = mc.Observations(
+        np.where(wide > -0.5, wide, np.nan), upper=np.where(wide > -0.5, np.nan, -0.5)
+    )
+    limits = mc.Model([mc.Block("x", mc.Censored(mc.Gaussian()))], [mc.NuclearNorm(1.0)])
+    made["limits"] = fitted(limits, {"x": below})
+    made["posterior limits"] = of_posterior(limits, {"x": below})
     small = low_rank((24, 8), 2, 0.3, 5)
     labels = np.where(np.isnan(small), np.nan, (np.nan_to_num(small) > 0.0).astype(float))
     made["small posterior"] = of_posterior(both, {"x": small, "y": labels}, factors=2)

@@ -37,8 +37,11 @@ ALLOWED = {"iterations": 1.1, "cpu": 1.15, "rounds": 1.0, "peak_mb": 1.05}
 
 
 def table_of(likelihood, shape, rng):
-    """Values that the likelihood takes, numbers of rank two; 3 of 10 are missing."""
-    valid = np.array(next(e.valid for e in catalogue.LIKELIHOODS if e.word == likelihood))
+    """Values that the likelihood takes, numbers of rank two; 3 of 10 are missing.
+
+    Of low and high values only limits are known, where the likelihood takes them.
+    """
+    valid = next(e.values for e in catalogue.LIKELIHOODS if e.word == likelihood)
     factors = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
     if likelihood.location:
         values = factors + 0.3 * rng.standard_normal(shape)
@@ -50,7 +53,13 @@ def table_of(likelihood, shape, rng):
         levels = np.sort(valid[np.isfinite(valid)])
         places = np.clip(np.round(factors + levels.size / 2 - 0.5), 0, levels.size - 1)
         values = levels[places.astype(int)]
-    return np.where(rng.random(shape) < 0.3, np.nan, values)
+    values = np.where(rng.random(shape) < 0.3, np.nan, values)
+    if not likelihood.takes_intervals:
+        return values
+    upper, lower = np.where(values < -1.0, -1.0, np.nan), np.where(values > 1.0, 1.0, np.nan)
+    return mc.Observations(
+        np.where(np.abs(values) > 1.0, np.nan, values), lower=lower, upper=upper
+    )
 
 
 def models_of_likelihoods():

@@ -27,7 +27,6 @@ from mcframe.numerics.gaussian_bounds import (
 )
 
 PROBIT = Probit()
-LOG_ROOT_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 # Nodes of Gauss and Legendre over an interval on which the density changes by less than the
 # exponential of its product of width and distance.
 NODES, SHARES = np.polynomial.legendre.leggauss(14)
@@ -293,7 +292,7 @@ def narrow_form(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
     total = np.sum(masses, axis=1)
     shift = np.sum(masses * t, axis=1) / total
     variance = np.sum(masses * np.square(t - shift[:, None]), axis=1) / total
-    value = 0.5 * np.square(middle) + LOG_ROOT_TWO_PI - np.log(0.5 * width) - np.log(total)
+    value = 0.5 * np.square(middle) - np.log(width * total / np.sqrt(8.0 * np.pi))
     return value, middle + shift, 1.0 - variance
 
 
@@ -314,7 +313,9 @@ def wide_form(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
     """By the probability, of which the mass of both tails is taken off 1."""
     beyond = ndtr(a) + ndtr(-b)
     probability = 1.0 - beyond
-    densities = [np.exp(-0.5 * np.square(end) - LOG_ROOT_TWO_PI) / probability for end in (a, b)]
+    densities = [
+        np.exp(-0.5 * np.square(end)) / (np.sqrt(2.0 * np.pi) * probability) for end in (a, b)
+    ]
     mean = densities[0] - densities[1]
     bend = np.square(mean) + b * densities[1] - a * densities[0]
     return -np.log1p(-beyond), mean, np.clip(bend, 0.0, 1.0)

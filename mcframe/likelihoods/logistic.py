@@ -23,8 +23,6 @@ from mcframe.likelihoods.cumulative import logistic_parts
 from mcframe.likelihoods.intervals import LogisticIntervals
 from mcframe.numerics.gaussian_bounds import expected_logistic, logistic_bound
 
-TWO_LOG_2 = 2.0 * float(np.log(2.0))
-
 
 @stored
 @attrs.frozen
@@ -81,7 +79,7 @@ class Logistic(
     def value(self, z: Array, y: Array) -> Array:
         """2 log cosh(u / 2), without an exponential that overflows."""
         u = np.abs(z - y) / self.scale
-        return u + 2.0 * np.log1p(np.exp(-u)) - TWO_LOG_2
+        return u + 2.0 * np.log1p(np.exp(-u)) - np.log(4.0)
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient tanh(u / 2) / scale."""
@@ -142,7 +140,7 @@ class Logistic(
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """logistic(u) + logistic(-u) - 2 log 2."""
         u = (z - y) / self.scale
-        return cp.logistic(u) + cp.logistic(-u) - TWO_LOG_2
+        return cp.logistic(u) + cp.logistic(-u) - np.log(4.0)
 
     def formula(self, z: str, y: str) -> str:
         """2 log cosh((z − x)/(2 scale))."""
