@@ -114,17 +114,17 @@ class Censored(
 
     @property
     def remedy(self) -> str:  # type: ignore[override]
-        """What to do with other data."""
+        """The remedy of the likelihood for other data."""
         return self.of_value.remedy
 
     @property
     def words(self) -> str:  # type: ignore[override]
-        """What to do with words."""
+        """The remedy of the likelihood for words."""
         return self.of_value.words
 
     @property
     def z_name(self) -> str | None:  # type: ignore[override]
-        """What z is where it is not the mean."""
+        """The name of z where it is not the mean."""
         return self.of_value.z_name
 
     @property
@@ -149,12 +149,12 @@ class Censored(
 
     @property
     def length_scale(self) -> float:
-        """That of the likelihood."""
+        """The length scale of the likelihood."""
         return self.of_value.length_scale
 
     @property
     def infimum(self) -> float:
-        """That of the likelihood, at most 0: the loss of a sure interval."""
+        """The infimum of the likelihood, at most 0: the loss of a sure interval."""
         return min(float(self.of_value.infimum), 0.0)
 
     @property
@@ -173,8 +173,8 @@ class Censored(
         )
 
     def why_suspicious(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
-        """That of the likelihood, of values."""
-        return self.of_value.why_suspicious(shape, rows, y)
+        """The reason of the likelihood, by a number within the limits."""
+        return self.of_value.why_suspicious(shape, rows, points_of(y))
 
     def in_units(self, unit: float) -> "tuple[Censored, float] | None":
         """The likelihood in another unit, and the factor 1; None where it has none."""
@@ -220,15 +220,15 @@ class Censored(
             return of_values(*numbers, lower)
         if censored.all():
             return of_limits(*numbers, lower, upper)
-        known = ~censored
-        exact = of_values(*(array[known] for array in numbers), lower[known])
+        exact = ~censored
+        of_exact = of_values(*(array[exact] for array in numbers), lower[exact])
         limited = of_limits(
             *(array[censored] for array in numbers), lower[censored], upper[censored]
         )
         answers = []
-        for one, other in zip(exact, limited, strict=True):
+        for one, other in zip(of_exact, limited, strict=True):
             answer = np.empty(y.shape)
-            answer[known], answer[censored] = one, other
+            answer[exact], answer[censored] = one, other
             answers.append(answer)
         return tuple(answers)
 
@@ -253,7 +253,7 @@ class Censored(
         return self.by_kind(of_values, of_limits, y, z)[0]
 
     def conjugate(self, gradient: Array, y: Array) -> Array:
-        """That of the likelihood; of limits by Newton steps to the root of the derivative."""
+        """The conjugate of either loss, of limits by Newton steps to a root of the derivative."""
 
         def of_values(gradient: Array, y: Array) -> tuple[Array, ...]:
             return (self.likelihood.conjugate(gradient, y),)
@@ -265,7 +265,7 @@ class Censored(
         return self.by_kind(of_values, of_limits, y, gradient)[0]
 
     def nearest_gradient(self, gradient: Array, y: Array) -> Array:
-        """That of the likelihood; of limits clipped to the derivatives that there are."""
+        """The gradients of the likelihood, of limits clipped to the derivatives that there are."""
 
         def of_values(gradient: Array, y: Array) -> tuple[Array, ...]:
             return (self.likelihood.nearest_gradient(gradient, y),)
@@ -318,7 +318,7 @@ class Censored(
         return value, precision, constant
 
     def expected_derivatives(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
-        """Those of a value, in closed form of a Gaussian, and those of limits."""
+        """The expected derivatives of either log likelihood, of a Gaussian those at the mean."""
 
         def of_values(mean: Array, variance: Array, y: Array) -> tuple[Array, ...]:
             inner = self.likelihood
@@ -348,9 +348,9 @@ class Censored(
         limited = self.of_interval.expression(cp, z[places], lower[places], upper[places], close)
         if censored.all():
             return limited, []
-        known = np.flatnonzero(~censored)
-        exact, constraints = self.likelihood.statement(cp, z[known], lower[known])
-        order = np.argsort(np.concatenate([known, places]))
+        others = np.flatnonzero(~censored)
+        exact, constraints = self.likelihood.statement(cp, z[others], lower[others])
+        order = np.argsort(np.concatenate([others, places]))
         return cp.hstack([exact, limited])[order], constraints
 
     def statement_error(self, near: tuple[Array, float], z: Array, y: Array) -> Array:

@@ -89,11 +89,11 @@ class LogisticIntervals(IntervalLoss):
         one, none = np.ones_like(mean), np.zeros_like(mean)
         parts = []
         for limit, sides in ((lower, (none, one)), (upper, (one, none))):
-            known = np.isfinite(limit)
-            distance = np.where(known, limit, mean) - mean
+            finite = np.isfinite(limit)
+            distance = np.where(finite, limit, mean) - mean
             at, precision, constant = logistic_bound(distance / self.scale, variance, *sides)
-            centre = np.where(known, limit, 0.0) - self.scale * at
-            parts.append((centre, known * precision / self.scale**2, known * constant))
+            centre = np.where(finite, limit, 0.0) - self.scale * at
+            parts.append((centre, finite * precision / self.scale**2, finite * constant))
         (first, p, c), (second, q, d) = parts
         precision = p + q
         value = (p / precision) * first + (q / precision) * second
@@ -108,10 +108,10 @@ class LogisticIntervals(IntervalLoss):
         variance = variance / self.scale**2
         slope, bend = np.zeros_like(mean), np.zeros_like(mean)
         for limit, sign in ((lower, 1.0), (upper, -1.0)):
-            known = np.isfinite(limit)
-            margin = sign * (np.where(known, limit, 0.0) - mean) / self.scale
+            finite = np.isfinite(limit)
+            margin = sign * (np.where(finite, limit, 0.0) - mean) / self.scale
             first, second = expected_logistic(margin, variance)
-            slope, bend = slope + known * sign * first, bend + known * second
+            slope, bend = slope + finite * sign * first, bend + finite * second
         return slope / self.scale, bend / self.scale**2
 
     def expression(
@@ -120,9 +120,9 @@ class LogisticIntervals(IntervalLoss):
         """The sum of both, by CVXPY's ``logistic``: exact."""
         total = gap_loss((upper - lower) / self.scale)
         for limit, sign in ((lower, -1.0), (upper, 1.0)):
-            known = np.isfinite(limit)
-            margin = sign * (z - np.where(known, limit, 0.0)) / self.scale
-            total = total + cp.multiply(known.astype(float), cp.logistic(margin))
+            finite = np.isfinite(limit)
+            margin = sign * (z - np.where(finite, limit, 0.0)) / self.scale
+            total = total + cp.multiply(finite.astype(float), cp.logistic(margin))
         return total
 
 
@@ -151,10 +151,10 @@ class NormalIntervals(IntervalLoss):
         """Minus the log probability, and its derivatives by the moments of truncated normals."""
         ends = []
         for limit in (lower, upper):
-            known = np.isfinite(limit)
-            distance = (np.where(known, limit, z) - z) / self.sd
+            finite = np.isfinite(limit)
+            distance = (np.where(finite, limit, z) - z) / self.sd
             distance = np.clip(distance, -LARGEST_MODERATE, LARGEST_MODERATE)
-            ends.append(np.where(known, distance, np.sign(limit) * NO_LIMIT))
+            ends.append(np.where(finite, distance, np.sign(limit) * NO_LIMIT))
         value, mean, bend = normal_interval(ends[0], ends[1], (upper - lower) / self.sd)
         return value, -mean / self.sd, bend / self.sd**2
 
@@ -179,7 +179,7 @@ class NormalIntervals(IntervalLoss):
     def expected_derivatives(
         self, mean: Array, variance: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
-        """By sums over equally spaced nodes."""
+        """Sums over equally spaced nodes."""
 
         def derivatives(z: Array) -> tuple[Array, Array]:
             ends = (np.broadcast_to(end, z.shape) for end in (lower, upper))
@@ -297,7 +297,7 @@ def narrow_form(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
 
 
 def tail_form(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
-    """By r = phi / Phi and s = r (r + x) at both ends, and the ratio of Phi(a) to Phi(b)."""
+    """An interval in the left tail, by r = phi / Phi, s = r (r + x) and the ratio of both Phi."""
     log_ratio = np.log(erfcx(-a / np.sqrt(2.0)) / erfcx(-b / np.sqrt(2.0)))
     ratio = np.exp(log_ratio - 0.5 * width * (width + 2.0 * np.abs(b)))
     odds = ratio / (1.0 - ratio)
@@ -310,7 +310,7 @@ def tail_form(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
 
 
 def wide_form(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
-    """By the probability, of which the mass of both tails is taken off 1."""
+    """An interval that holds 0: the probability is 1 less the mass of both tails."""
     beyond = ndtr(a) + ndtr(-b)
     probability = 1.0 - beyond
     densities = [
@@ -357,8 +357,8 @@ def conjugate_of_interval(
     distance.
     """
     least, most = loss.gradient_limits(lower, upper)
-    room = 1e-14 * np.where(np.isfinite(most - least), most - least, 0.0)
-    inside = (gradient >= least - room) & (gradient <= most + room)
+    tolerance = 1e-14 * np.where(np.isfinite(most - least), most - least, 0.0)
+    inside = (gradient >= least - tolerance) & (gradient <= most + tolerance)
     # Where the loss falls to 0 the answer is 0, to within 1e-298 up to TINY.
     vanishes = ((least == 0.0) & (gradient <= TINY)) | ((most == 0.0) & (gradient >= -TINY))
     sought = np.clip(gradient, least, most)

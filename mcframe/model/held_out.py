@@ -37,10 +37,10 @@ def entries_as_data(table: Table, width: int) -> Observations:
     if table.weights is not None:
         weights = sp.coo_array((table.weights, places), shape=table.shape)
     offset: Any = None if table.offset is None else table.offset.dense()[:, ::width]
-    given = with_observations(
+    numbers = with_observations(
         table, lambda part: sp.coo_array((part.values, (part.rows, part.columns)), part.shape)
     )
-    return Observations(weights=weights, offset=offset, **given)
+    return Observations(weights=weights, offset=offset, **numbers)
 
 
 @attrs.frozen(eq=False)
@@ -188,19 +188,20 @@ def with_observations(entries: Table, form: Callable[[Table], Any]) -> dict[str,
     if entries.intervals is None:
         return {"values": form(entries), "lower": None, "upper": None}
     censored = is_interval(entries.intervals)
-    given = {"values": form(entries.select(~censored))}
+    numbers = {"values": form(entries.select(~censored))}
     for what, limits in zip(("lower", "upper"), ends_of(entries.intervals), strict=True):
-        given[what] = form(
+        numbers[what] = form(
             attrs.evolve(entries, values=limits).select(censored & ~np.isinf(limits))
         )
-    return given
+    return numbers
 
 
 def with_entries(data: Any, entries: Table) -> Any:
     """Return the data of a block with all but some of their entries missing, in their form."""
     if isinstance(data, Observations):
-        given = with_observations(entries, lambda part: with_entries(data.values, part))
-        return attrs.evolve(data, **given)
+        return attrs.evolve(
+            data, **with_observations(entries, lambda part: with_entries(data.values, part))
+        )
     if sp.issparse(data):
         return sp.coo_array((entries.values, (entries.rows, entries.columns)), shape=entries.shape)
     dense = np.full(entries.shape, np.nan)

@@ -77,25 +77,26 @@ def with_limits(block: Block, observed: Observations, table: Table) -> Table:
         word = type(block.likelihood).__name__
         raise DataError(
             f"block {block.name!r}: lower and upper limits of values were given, which {word} does"
-            " not take; declare the block with mc.Censored around a likelihood, or drop them"
+            f" not take; declare the block with {wording().word('Censored', 'likelihood')}, or"
+            " drop them"
         )
     limits = [
-        read_limits(block, given, what, no_limit, table)
-        for given, what, no_limit in (
+        read_limits(block, data, what, no_limit, table)
+        for data, what, no_limit in (
             (observed.lower, "lower", -np.inf),
             (observed.upper, "upper", np.inf),
         )
     ]
-    cells = np.unique(np.concatenate([table.cells, *(stated for stated, _ in limits)]))
+    cells = np.unique(np.concatenate([table.cells, *(limited for limited, _ in limits)]))
     rows, columns = np.divmod(cells, table.shape[1])
     values, lower, upper = (np.full(cells.size, fill) for fill in (np.nan, -np.inf, np.inf))
     numbers = [(table.cells, table.values), *limits]
-    for array, (places, given) in zip((values, lower, upper), numbers, strict=True):
-        array[np.searchsorted(cells, places)] = given
-    known = ~np.isnan(values)
+    for array, (places, stated) in zip((values, lower, upper), numbers, strict=True):
+        array[np.searchsorted(cells, places)] = stated
+    has_value = ~np.isnan(values)
     table = attrs.evolve(table, rows=rows, columns=columns, values=values)
     check_limits(block, table, lower, upper)
-    intervals = between(np.where(known, values, lower), np.where(known, values, upper))
+    intervals = between(np.where(has_value, values, lower), np.where(has_value, values, upper))
     check_intervals(block, table, intervals)
     censored = bool(is_interval(intervals).any())
     return attrs.evolve(
@@ -104,15 +105,15 @@ def with_limits(block: Block, observed: Observations, table: Table) -> Table:
 
 
 def read_limits(
-    block: Block, given: Any, what: str, no_limit: float, table: Table
+    block: Block, data: Any, what: str, no_limit: float, table: Table
 ) -> tuple[IntArray, Array]:
     """Return the cells for which a limit is given, and the limits; a ``DataError`` for wrong ones.
 
     ``no_limit`` is the infinite number that says that there is none, as NaN does.
     """
-    if given is None:
+    if data is None:
         return np.zeros(0, dtype=np.intp), np.zeros(0)
-    read = read_numbers(block, given, f"{what} limits", table, of_all=False)
+    read = read_numbers(block, data, f"{what} limits", table, of_all=False)
     check_cells(
         block,
         f"{what} limit",
@@ -135,8 +136,7 @@ def check_limits(block: Block, table: Table, lower: Array, upper: Array) -> None
         (lower > upper, "give the lower one as lower and the upper one as upper"),
         (
             (table.values < lower) | (table.values > upper),
-            "correct them, or give NaN as the limit of a value that is known, such as"
-            " upper=numpy.where(numpy.isnan(values), limit, numpy.nan)",
+            "correct them, or give NaN as the limit of a value that is known",
         ),
     ):
         if wrong.any():
@@ -161,10 +161,10 @@ def limits_in_words(table: Table, lower: Array, upper: Array, chosen: Mask) -> s
     """The first offending entry in words, value and limits, column and row, and how many more."""
     first, *others = np.flatnonzero(chosen)
     value, column, row = table.values[first], int(table.columns[first]), int(table.rows[first])
-    known = "" if np.isnan(value) else f"value {exact(value)} with "
+    beginning = "" if np.isnan(value) else f"value {exact(value)} with "
     return (
-        f"{known}lower limit {exact(lower[first])} and upper limit {exact(upper[first])} in column"
-        f" {table.column_label(column)}, row {table.row_label(row)}"
+        f"{beginning}lower limit {exact(lower[first])} and upper limit {exact(upper[first])} in"
+        f" column {table.column_label(column)}, row {table.row_label(row)}"
         f"{f' and {len(others)} more' if others else ''}"
     )
 

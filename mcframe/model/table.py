@@ -96,7 +96,7 @@ class Table:
 
     @property
     def observations(self) -> Array:
-        """What is known of each entry, as losses take it: its value, or two limits."""
+        """The values of the entries as losses take them, limits where they are not known."""
         return self.values if self.intervals is None else self.intervals
 
     @property
@@ -190,7 +190,7 @@ class Table:
         return Chain((*self.applied, *self.pending))
 
     def targets(self, *further: Transform | None) -> Array:
-        """What is known through what is pending, and further transforms: y of a location."""
+        """The observations through what is pending, and further transforms: y of a location."""
         chain = Chain.of(*self.pending, *further)
         return chain.observed(self.observations, self.rows, self.columns)
 

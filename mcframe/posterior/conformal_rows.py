@@ -99,8 +99,8 @@ class ModelRows:
         rows = cls(problem, tables, values)
         for name, columns in rows.columns.items():
             table = tables[name]
-            known = np.where(is_interval(table.observations), np.nan, table.values)
-            values[table.rows, columns.start + table.columns] = known
+            exact = np.where(is_interval(table.observations), np.nan, table.values)
+            values[table.rows, columns.start + table.columns] = exact
         return rows
 
     @property
