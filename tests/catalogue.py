@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 import mcframe as mc
 from mcframe.contracts import Likelihood, Term
-from mcframe.contracts.observations import between, ends_of
+from mcframe.contracts.arrays import between, ends_of
 
 
 @attrs.frozen

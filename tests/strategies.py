@@ -21,8 +21,8 @@ from scipy.special import ndtr
 
 import mcframe as mc
 from mcframe.contracts import Factored, Spectral
+from mcframe.contracts.arrays import between, points_of
 from mcframe.contracts.likelihood import fits_parameters
-from mcframe.contracts.observations import between, points_of
 from mcframe.numerics.max_norm_bounds import max_norm
 from mcframe.numerics.sampled import Pattern
 from mcframe.partitions.binding_rounds import refusal_of_block

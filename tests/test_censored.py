@@ -15,7 +15,7 @@ from scipy import optimize, stats
 from scipy.special import ndtr, ndtri
 
 import mcframe as mc
-from mcframe.contracts.observations import between, ends_of, points_of
+from mcframe.contracts.arrays import between, ends_of, points_of
 from mcframe.likelihoods.intervals import NormalIntervals
 from mcframe.model.best_constants import ColumnEntries, best_constants_of_entries
 

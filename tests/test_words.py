@@ -112,7 +112,7 @@ def test_the_catalogue_holds_every_word():
 def test_random_models_draw_every_word():
     drawn = set()
 
-    @settings(max_examples=500, deadline=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=800, deadline=None, derandomize=True, phases=[Phase.generate])
     @given(strategies.whole_vocabulary())
     def draw(case):
         model, _ = case

@@ -32,11 +32,10 @@ from mcframe.backends.loop import (
 from mcframe.backends.recession import falls_along
 from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, sizes_of
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.likelihood import Approximated
-from mcframe.contracts.observations import sizes_of
 from mcframe.contracts.validators import one_of, positive
 from mcframe.contracts.wording import wording
 from mcframe.model import Problem

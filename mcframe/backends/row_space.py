@@ -17,11 +17,10 @@ from mcframe.compile import (
     places_of_diverging_effects,
 )
 from mcframe.compile.loss import smoothed_block_loss
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, points_of, sizes_of
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import PointwiseLoss, Proximable
 from mcframe.contracts.limits import MOST_STEPS
-from mcframe.contracts.observations import points_of, sizes_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem

@@ -6,9 +6,8 @@ import attrs
 import numpy as np
 
 from mcframe.compile import Program, demand_determined
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, mapped
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.observations import mapped
 from mcframe.contracts.term import Composed, Term
 from mcframe.model import Block, Problem
 

@@ -16,10 +16,9 @@ from mcframe.compile.penalty import (
     SpectralPenalty,
 )
 from mcframe.compile.program import Entries, Program
-from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.arrays import IntArray, points_of
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
-from mcframe.contracts.observations import points_of
 from mcframe.contracts.term import (
     Composed,
     Constraint,

@@ -22,11 +22,10 @@ from mcframe.compile.solving import (
     newton_tolerance,
     solve_newton_system,
 )
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, ranges_of_observations, sizes_of
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, PointwiseLoss
 from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
-from mcframe.contracts.observations import ranges_of_observations, sizes_of
 from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.wording import wording
 from mcframe.model import Block, Layout, Problem

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.compile.effects import Effects, EntryEffects, described_effects
 from mcframe.compile.equations import EffectSquares, SquaresAt
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, sizes_of
 from mcframe.contracts.likelihood import (
     Conjugate,
     PointwiseLoss,
@@ -18,7 +18,6 @@ from mcframe.contracts.likelihood import (
     in_shape_of_gradients,
 )
 from mcframe.contracts.limits import CACHED_NUMBERS
-from mcframe.contracts.observations import sizes_of
 from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, SUMMAND_ROUNDING, TINY
 from mcframe.model import Layout
 

@@ -21,11 +21,10 @@ from mcframe.backends import (
 )
 from mcframe.backends.row_space import RowSpace, refuse_rows
 from mcframe.compile import notes_on_effects
-from mcframe.contracts.arrays import Array, InFormOfData, Positions
+from mcframe.contracts.arrays import Array, InFormOfData, Positions, is_interval
 from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
-from mcframe.contracts.observations import is_interval
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type

@@ -10,14 +10,13 @@ import numpy as np
 from mcframe.backends.row_space import RowSpace, best_rows
 from mcframe.backends.rowwise import batches
 from mcframe.compile import BlockLoss
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, mapped, points_of
 from mcframe.contracts.errors import (
     DataError,
     NotCertifiedWarning,
     UnobservedWarning,
     warn_caller,
 )
-from mcframe.contracts.observations import mapped, points_of
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import a_type, plain
 from mcframe.fitting.prediction import Rows

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mcframe.contracts.arrays import (
+    INTERVALS,
     Array,
     InFormOfData,
     IntArray,
@@ -17,11 +18,11 @@ from mcframe.contracts.arrays import (
     Positions,
     Shape,
     class_offers,
+    points_of,
 )
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.limits import BATCH_NUMBERS
-from mcframe.contracts.observations import INTERVALS, points_of
 from mcframe.contracts.validators import NotANumber, Options, floats_of
 from mcframe.model import Block, Problem
 from mcframe.model.forms import check_domain

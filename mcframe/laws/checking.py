@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array, IntArray, Shape
+from mcframe.contracts.arrays import Array, IntArray, Shape, between, ends_of
 from mcframe.contracts.errors import LawViolation
-from mcframe.contracts.observations import between, ends_of
 from mcframe.contracts.term import Factored, Prox, Term
 
 STEPS = (0.1, 1.0, 7.0)

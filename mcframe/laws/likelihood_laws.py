@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.backends.statement import cp
 from mcframe.compile.effects import described_effects
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, ends_of, points_of
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Approximated,
@@ -25,7 +25,6 @@ from mcframe.contracts.likelihood import (
     ValueKind,
     fits_parameters,
 )
-from mcframe.contracts.observations import ends_of, points_of
 from mcframe.contracts.validators import Options, RandomState
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, mapped
 from mcframe.contracts.likelihood import (
     Conjugate,
     Likelihood,
@@ -15,7 +15,6 @@ from mcframe.contracts.likelihood import (
     Proximable,
     TwiceDifferentiable,
 )
-from mcframe.contracts.observations import mapped
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     along,

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, ends_of, is_interval, points_of
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Approximated,
@@ -20,7 +20,6 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     ValueKind,
 )
-from mcframe.contracts.observations import ends_of, is_interval, points_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import as_given, instead_of_class
 from mcframe.contracts.wording import wording

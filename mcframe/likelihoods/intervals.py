@@ -12,10 +12,9 @@ import attrs
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, between, points_of
 from mcframe.contracts.likelihood import IntervalLoss
 from mcframe.contracts.limits import BISECTIONS, CACHED_NUMBERS, REFINEMENTS
-from mcframe.contracts.observations import between, points_of
 from mcframe.contracts.rounding import LARGEST_MODERATE, RESULT_ROUNDING, TINY
 from mcframe.likelihoods.cumulative import gap_loss, logistic_parts
 from mcframe.likelihoods.links import Probit, mills

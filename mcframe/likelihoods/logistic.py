@@ -38,8 +38,8 @@ class Logistic(
     """``l(z, y) = 2 log cosh(u / 2)``, u = (z - y) / scale: noise of a logistic distribution.
 
     Domain: every finite real number. Link: identity, the mean is z. The negative log-likelihood of
-    the logistic distribution without ``log(4 scale)``. It is quadratic near 0 and linear far out,
-    as ``Huber`` is, without a kink in the derivative; the standard deviation of the noise is
+    the logistic distribution without ``log(4 scale)``. It is quadratic near 0 and linear in the
+    tails, as ``Huber`` is, with derivatives of all orders; the standard deviation of the noise is
     ``pi scale / sqrt(3)``. With ``Censored`` its losses of intervals are exact in CVXPY.
 
     Parameters

@@ -6,10 +6,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, points_of, sizes_of
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
-from mcframe.contracts.observations import points_of, sizes_of
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term

@@ -7,8 +7,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.observations import ends_of, is_interval, nearest_to
+from mcframe.contracts.arrays import Array, IntArray, Mask, ends_of, is_interval, nearest_to
 from mcframe.model.model import Observations
 from mcframe.model.problem import Problem
 from mcframe.model.table import Table

@@ -8,10 +8,18 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import (
+    Array,
+    IntArray,
+    Mask,
+    Shape,
+    between,
+    ends_of,
+    is_interval,
+    points_of,
+)
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
-from mcframe.contracts.observations import between, ends_of, is_interval, points_of
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import NotANumber, exact, floats_of
 from mcframe.contracts.wording import wording

@@ -5,9 +5,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, points_of
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
-from mcframe.contracts.observations import points_of
 from mcframe.contracts.rounding import EPS
 from mcframe.model.best_constants import (
     ColumnEntries,

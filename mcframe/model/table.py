@@ -6,9 +6,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, nearest_to, points_of
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.observations import nearest_to, points_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import plain
 from mcframe.model.labels import pandas_index

@@ -13,9 +13,8 @@ import attrs
 import numpy as np
 from scipy.special import ndtri
 
-from mcframe.contracts.arrays import Array, IntArray, Shape
+from mcframe.contracts.arrays import Array, IntArray, Shape, mapped
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.observations import mapped
 from mcframe.contracts.stored_classes import stored
 
 # The interquartile range of a normal distribution in standard deviations.

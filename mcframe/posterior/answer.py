@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions
+from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions, is_interval
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import (
     ModelError,
@@ -19,7 +19,6 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.limits import BATCH_ENTRIES
-from mcframe.contracts.observations import is_interval
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     Options,

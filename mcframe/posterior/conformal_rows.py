@@ -16,11 +16,18 @@ import attrs
 import numpy as np
 from scipy.special import gammaln, ndtri
 
-from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask, Pairs, Positions
+from mcframe.contracts.arrays import (
+    Array,
+    InFormOfData,
+    IntArray,
+    Mask,
+    Pairs,
+    Positions,
+    is_interval,
+)
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, has_probabilities
 from mcframe.contracts.limits import BATCH_NUMBERS
-from mcframe.contracts.observations import is_interval
 from mcframe.contracts.validators import Options, RandomState, counted, is_word
 from mcframe.fitting.prediction import Cells
 from mcframe.model import Problem

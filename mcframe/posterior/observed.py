@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, mapped, points_of
 from mcframe.contracts.likelihood import (
     ExpectedDerivatives,
     ExpectedLogLikelihood,
@@ -17,7 +17,6 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     Parametric,
 )
-from mcframe.contracts.observations import mapped, points_of
 from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored

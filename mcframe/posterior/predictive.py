@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from scipy.special import logsumexp, ndtr, ndtri
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, ends_of, is_interval, points_of
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Distribution,
@@ -20,7 +20,6 @@ from mcframe.contracts.likelihood import (
     has_probabilities,
 )
 from mcframe.contracts.limits import BATCH_ENTRIES, BISECTIONS
-from mcframe.contracts.observations import ends_of, is_interval, points_of
 from mcframe.contracts.rounding import EPS, TINY
 from mcframe.likelihoods import Censored, Gaussian
 from mcframe.likelihoods.cumulative import LARGEST_EXPONENT

@@ -270,7 +270,7 @@ def may_be_infinite(block: Block) -> bool:
     The effects of a location are means or quantiles of observations, and finite.
     """
     free = (block.bias or block.row_effects) and block.effects_weight is None
-    return free and not block.likelihood.has_finite_effects
+    return free and not block.likelihood.location
 
 
 def with_ridge(model: Model, weight: float) -> Model:

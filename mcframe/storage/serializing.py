@@ -15,9 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, class_offers
+from mcframe.contracts.arrays import INTERVALS, Array, between, class_offers, ends_of
 from mcframe.contracts.errors import DataError, McframeError, ModelError
-from mcframe.contracts.observations import INTERVALS, between, ends_of
 from mcframe.contracts.showing import cut
 from mcframe.contracts.stored_classes import (
     PACKAGE,
