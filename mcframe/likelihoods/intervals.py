@@ -29,6 +29,7 @@ PROBIT = Probit()
 # Nodes of Gauss and Legendre over an interval on which the density changes by less than the
 # exponential of its product of width and distance.
 NODES, SHARES = np.polynomial.legendre.leggauss(14)
+# The product of width and distance, both at least 1, up to which that is accurate.
 NARROW = 2.0
 # Stands for no limit: its density vanishes, and its square is finite.
 NO_LIMIT = 1e153
