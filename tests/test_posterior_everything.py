@@ -163,6 +163,7 @@ def faults_of_drawn_rows(engine, rows):
 
     These are wider than the answers for single cells in tables of a few rows.
     """
+    engine = engine.refined  # by which answers are given
     components, moments = engine.drawn_components, []
     for shares, means, precisions in zip(
         components.log_shares, components.means, components.precisions, strict=True
