@@ -488,6 +488,12 @@ OTHERS = [
     "mc.pool({1: 1.0}, {1: 0.1})",
     "mc.pool([1.0, 2.0], [0.1, 0.1], complete_degrees_of_freedom=0)",
     "mc.pool([1.0, 2.0], [0.1, 0.1]).interval(95)",
+    "mc.pool([[1.0, 2.0], [1.1, 2.1]])",
+    "mc.pool([1.5, 2.0], [0.1, 0.1], scale='fisher_z')",
+    "mc.pool([1.5, 2.0], [0.1, 0.1], scale='atanh')",
+    "mc.pool([1.0, 2.0], [0.1, 0.1]).wald()",
+    "mc.pool.chi_square([6.0], 2)",
+    "mc.pool.with_(1, len)",
 ]
 
 POSTERIORS = [

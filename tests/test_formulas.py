@@ -49,7 +49,7 @@ def frame_of(seed=0, n=200):
 )
 def test_formulas_have_the_terms_that_they_name(formula, names):
     read = Formula.of(formula)
-    assert fitted(read, frame_of())[0] == names
+    assert fitted(read, frame_of()).names == names
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,13 @@ def test_coefficients_are_those_of_least_squares():
     frame = frame_of()
     x1, x2 = frame["x1"], frame["x2"]
     design = np.column_stack([np.ones(200), x1, x1**2, frame["open"], x1 * x2])
-    names, found, squares, n_rows = fitted(Formula.of("y ~ x1 + x1**2 + x1:x2 + open"), frame)
+    fit = fitted(Formula.of("y ~ x1 + x1**2 + x1:x2 + open"), frame)
+    names, found, squares, n_rows = (
+        fit.names,
+        fit.coefficients,
+        np.diag(fit.covariance),
+        fit.n_rows,
+    )
     expected, [rest], *_ = np.linalg.lstsq(design, frame["y"], rcond=None)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     inverse = np.linalg.inv(design.T @ design)
@@ -79,7 +85,8 @@ def test_coefficients_are_those_of_least_squares():
 def test_a_label_has_a_logistic_regression():
     frame = frame_of()
     formula = Formula.of("open ~ x1 + town")
-    _, found, squares, _ = fitted(formula, frame)
+    fit = fitted(formula, frame)
+    found, squares = fit.coefficients, np.diag(fit.covariance)
     design = np.column_stack(
         [np.ones(200), frame["x1"], frame["town"] == "b", frame["town"] == "c"]
     )
@@ -88,15 +95,17 @@ def test_a_label_has_a_logistic_regression():
     information = (design.T * (p * (1.0 - p))) @ design
     np.testing.assert_allclose(squares, np.diag(np.linalg.inv(information)), rtol=1e-9)
     words = frame.assign(open=np.where(frame["open"], "yes", "no"))
-    np.testing.assert_allclose(fitted(formula, words)[1], found, rtol=1e-9)
+    np.testing.assert_allclose(fitted(formula, words).coefficients, found, rtol=1e-9)
 
 
 def test_a_table_of_any_library_has_the_same_coefficients():
     frame = frame_of()
     formula = Formula.of("y ~ x1 + x1**2 + town + open + day")
-    names, found, *_ = fitted(formula, frame)
+    fit = fitted(formula, frame)
+    names, found = fit.names, fit.coefficients
     for table in (pl.from_pandas(frame), pl.from_pandas(frame).to_arrow()):
-        other_names, others, *_ = fitted(formula, table)
+        other = fitted(formula, table)
+        other_names, others = other.names, other.coefficients
         assert other_names == names
         np.testing.assert_allclose(others, found, rtol=1e-9)
 

@@ -134,7 +134,9 @@ def test_intervals_cover_a_mean_with_missing_entries():
         (([[1.0, 2.0], [1.0]], [1.0, 1.0]), "estimates of type list"),
         ((["one", "two"], [1.0, 1.0]), "estimates of type list.*one"),
         ((1.0, 1.0), r"estimates of shape \(\)"),
-        ((np.ones((3, 2)), np.ones((3, 2, 2))), "covariance matrix give the diagonal"),
+        ((np.ones((3, 2)), np.ones((3, 2, 3))), "or a covariance matrix for each table"),
+        (([[1.0, 2.0]] * 3,), r"estimates\[0\] of type list is no result with params"),
+        (([],), "no results of analyses"),
         ((np.ones((3, 2, 4)), np.ones((3, 2))), "needs a number or a list of numbers$"),
         (
             ([{"x": 1.0}] * 2, [1.0, 1.0]),
@@ -148,6 +150,154 @@ def test_intervals_cover_a_mean_with_missing_entries():
 def test_messages_name_what_is_wrong(arguments, message):
     with pytest.raises(mc.McframeError, match=message):
         pool(*arguments)
+
+
+def correlated(rng, m, p):
+    """Estimates of m tables and their covariance matrices."""
+    roots = rng.standard_normal((m, p, p + 3))
+    return rng.standard_normal((m, p)), roots @ roots.transpose(0, 2, 1) / (p + 3)
+
+
+def test_covariance_matrices_have_their_diagonals_as_variances():
+    points, covariances = correlated(np.random.default_rng(0), 5, 3)
+    pooled = pool(points, covariances, 50)
+    bare = pool(points, np.einsum("mpp->mp", covariances), 50)
+    np.testing.assert_array_equal(pooled.sd, bare.sd)
+    np.testing.assert_array_equal(pooled.degrees_of_freedom, bare.degrees_of_freedom)
+
+
+def test_one_estimate_has_the_test_of_its_interval():
+    """With large samples D1 of one estimate is the square of its t, but for the freedom."""
+    points, covariances = correlated(np.random.default_rng(1), 40, 1)
+    pooled = pool(points, covariances)
+    test = pooled.wald()
+    t = pooled.estimate[0] / pooled.sd[0]
+    assert test.statistic == pytest.approx(t * t)
+    assert test.degrees_of_freedom[0] == 1.0
+
+
+def test_wald_does_not_depend_on_the_basis():
+    rng = np.random.default_rng(2)
+    points, covariances = correlated(rng, 10, 3)
+    basis = rng.standard_normal((3, 3))
+    one, other = (
+        pool(points, covariances, 80),
+        pool(points @ basis.T, basis @ covariances @ basis.T, 80),
+    )
+    assert one.wald().statistic == pytest.approx(other.wald().statistic)
+    assert one.wald().degrees_of_freedom == pytest.approx(other.wald().degrees_of_freedom)
+    moved = one.linear(basis)
+    np.testing.assert_allclose(moved.estimate, other.estimate)
+    np.testing.assert_allclose(moved.sd, other.sd)
+    np.testing.assert_allclose(one.linear(basis[0]).sd, other.sd[0])
+
+
+def test_few_rows_tend_to_many():
+    points, covariances = correlated(np.random.default_rng(3), 10, 3)
+    many, most = (pool(points, covariances, c).wald() for c in (1e9, np.inf))
+    assert many.degrees_of_freedom[1] == pytest.approx(most.degrees_of_freedom[1], rel=1e-5)
+    few = pool(points, covariances, 30).wald()
+    assert few.degrees_of_freedom[1] < most.degrees_of_freedom[1]
+
+
+def test_wald_without_missing_data_is_that_of_the_analysis():
+    covariance = np.array([[0.04, -0.01], [-0.01, 0.02]])
+    test = pool([[1.0, 0.5]] * 4, [covariance] * 4, 20).wald()
+    q = np.array([1.0, 0.5])
+    assert test.statistic == pytest.approx(q @ np.linalg.solve(covariance, q) / 2)
+    assert test.degrees_of_freedom == (2.0, 20.0)
+    assert test.p_value == pytest.approx(stats.f.sf(test.statistic, 2, 20))
+
+
+def test_wald_of_a_singular_covariance_is_an_error():
+    points = np.tile([1.0, 1.0], (3, 1))
+    with pytest.raises(mc.DataError, match="sums of others"):
+        pool(points, np.ones((3, 2, 2))).wald()
+    with pytest.raises(mc.ModelError, match="needs covariance matrices"):
+        pool(points, np.ones((3, 2))).wald()
+    with pytest.raises(mc.DataError, match="one for each of the 2 estimates"):
+        pool(points, np.tile(np.eye(2), (3, 1, 1))).linear([1.0, 2.0, 3.0])
+    with pytest.raises(mc.ModelError, match="estimates have no names"):
+        pool(points, np.tile(np.eye(2), (3, 1, 1))).wald(["x"])
+
+
+def drawn_regressions(rng, m, n=60, k=3):
+    """Least squares of y on k columns of which y does not depend, y drawn where it is missing."""
+    x = np.column_stack([np.ones(n), rng.standard_normal((n, k))])
+    y = rng.standard_normal(n)
+    seen = rng.random(n) > 0.4
+    inverse = np.linalg.inv(x[seen].T @ x[seen])
+    beta = inverse @ x[seen].T @ y[seen]
+    freedom = seen.sum() - k - 1
+    squares = np.sum(np.square(y[seen] - x[seen] @ beta))
+    points, covariances = [], []
+    for _ in range(m):
+        variance = squares / rng.chisquare(freedom)
+        drawn = beta + np.linalg.cholesky(variance * inverse) @ rng.standard_normal(k + 1)
+        whole = np.where(seen, y, x @ drawn + np.sqrt(variance) * rng.standard_normal(n))
+        total = np.linalg.inv(x.T @ x)
+        estimate = total @ x.T @ whole
+        residual = np.sum(np.square(whole - x @ estimate)) / (n - k - 1)
+        points.append(estimate[1:])
+        covariances.append((residual * total)[1:, 1:])
+    return np.array(points), np.array(covariances), n - k - 1
+
+
+def test_wald_keeps_its_level():
+    """Of 1,000 tables in which no estimate differs from 0, 5 % are said to."""
+    rng, repetitions = np.random.default_rng(0), 1000
+    p = []
+    for _ in range(repetitions):
+        points, covariances, complete = drawn_regressions(rng, 20)
+        p.append(pool(points, covariances, complete).wald().p_value)
+    rate = np.mean(np.array(p) < 0.05)
+    assert abs(rate - 0.05) < 3.0 * np.sqrt(0.05 * 0.95 / repetitions)
+
+
+def test_chi_square_statistics_are_pooled_by_their_formula():
+    """D2 by hand, and that of one table again and again."""
+    w, k = np.array([6.1, 7.9, 5.2, 8.8, 6.6]), 2
+    r = 1.2 * np.var(np.sqrt(w), ddof=1)
+    test = mc.pool.chi_square(w, k)
+    assert test.statistic == pytest.approx((w.mean() / k - 1.5 * r) / (1.0 + r))
+    assert test.degrees_of_freedom[1] == pytest.approx(2 ** (-0.6) * 4 * (1 + 1 / r) ** 2)
+    same = mc.pool.chi_square([6.0, 6.0], 2)
+    assert same.statistic == 3.0
+    assert same.p_value == pytest.approx(stats.chi2.sf(6.0, 2))
+    with pytest.raises(mc.DataError, match="a finite number from 0"):
+        mc.pool.chi_square([1.0, -1.0], 2)
+    with pytest.raises(mc.ModelError, match="degrees_of_freedom=0"):
+        mc.pool.chi_square([1.0, 1.0], 0)
+
+
+@pytest.mark.parametrize(
+    ("scale", "points"),
+    [("log", [2.0, 3.0]), ("logit", [0.2, 0.3]), ("fisher_z", [0.5, 0.7])],
+)
+def test_scales_are_taken_by_the_delta_method(scale, points):
+    to = {"log": np.log, "logit": lambda x: np.log(x / (1 - x)), "fisher_z": np.arctanh}[scale]
+    slopes = [(to(x + 1e-6) - to(x - 1e-6)) / 2e-6 for x in points]
+    squares = [0.01, 0.02]
+    pooled = pool(points, squares, scale=scale)
+    on_scale = pool(
+        [to(x) for x in points], [s * d**2 for s, d in zip(squares, slopes, strict=True)]
+    )
+    assert to(pooled.estimate) == pytest.approx(on_scale.estimate)
+    assert pooled.sd == pytest.approx(on_scale.sd)
+    np.testing.assert_allclose([to(end) for end in pooled.interval()], on_scale.interval())
+    with pytest.raises(mc.DataError, match=f"scale='{scale}' needs numbers"):
+        pool([5.0, -5.0], squares, scale=scale)
+
+
+def test_the_second_stage_is_von_hippels_rule():
+    """Of a fraction of .5 in 20 tables with an upper end of .65: 85 tables."""
+    pooled = attrs.evolve(pool([1.0, 1.2], [0.04, 0.04]), fraction_missing=0.5, n_tables=20)
+    lower, upper = pooled.fraction_missing_interval()
+    odds = 1.959964 * np.sqrt(0.1)
+    assert upper == pytest.approx(1.0 / (1.0 + np.exp(-odds)), rel=1e-6)
+    assert lower == pytest.approx(1.0 - upper)
+    assert pooled.tables_needed() == int(np.ceil(1.0 + 0.5 * (upper / 0.05) ** 2))
+    assert attrs.evolve(pooled, fraction_missing=0.0).tables_needed() == 2
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, "high"])
@@ -332,3 +482,82 @@ def test_draws_have_the_variance_of_their_column():
     """They had 1.1 times the variance: the errors of few rows promised too little."""
     ratios = ratios_of_variances(50, 6, 12)
     assert abs(np.mean(ratios) - 1.0) < 0.05
+
+
+@pytest.fixture(scope="module")
+def three_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((120, 3)), columns=["a", "b", "y"])
+    frame["y"] += frame["a"] + 0.5 * frame["b"]
+    frame["group"] = rng.choice(["u", "v", "w"], 120)
+    hidden = rng.random((120, 3)) < 0.2
+    frame[["a", "b", "y"]] = frame[["a", "b", "y"]].mask(hidden)
+    return mc.complete(frame)
+
+
+def least_squares(table):
+    """Coefficients of y on a and b, and their covariance matrix."""
+    x = np.column_stack([np.ones(len(table)), table["a"], table["b"]])
+    inverse = np.linalg.inv(x.T @ x)
+    found = inverse @ x.T @ table["y"]
+    return found, np.sum(np.square(table["y"] - x @ found)) / (len(x) - 3) * inverse
+
+
+def test_analyses_in_one_line_are_those_of_a_loop(three_columns):
+    pooled = mc.pool.with_(three_columns, least_squares, 5, complete_degrees_of_freedom=117)
+    analyses = [least_squares(table) for table in three_columns.draws(5)]
+    wanted = pool(*zip(*analyses, strict=True), 117)
+    formula = mc.pool.formula("y ~ a + b", three_columns, 5)
+    for other in (wanted, formula):
+        np.testing.assert_allclose(pooled.estimate, other.estimate)
+        np.testing.assert_allclose(pooled.sd, other.sd)
+        np.testing.assert_allclose(pooled.degrees_of_freedom, other.degrees_of_freedom)
+    side_by_side = mc.pool.with_(
+        three_columns, least_squares, 5, n_jobs=2, complete_degrees_of_freedom=117
+    )
+    np.testing.assert_array_equal(side_by_side.sd, pooled.sd)
+
+
+def test_results_of_statsmodels_are_taken_as_they_are(three_columns):
+    api = pytest.importorskip("statsmodels.formula.api")
+    tables = three_columns.draws(4)
+    pooled = mc.pool([api.ols("y ~ a + b", table).fit() for table in tables])
+    formula = mc.pool.formula("y ~ a + b", tables)
+    np.testing.assert_allclose(pooled.estimate, formula.estimate)
+    np.testing.assert_allclose(pooled.sd, formula.sd)
+    np.testing.assert_allclose(pooled.degrees_of_freedom, formula.degrees_of_freedom)
+    assert pooled.wald(["a", "b"]).statistic == pytest.approx(formula.wald(["a", "b"]).statistic)
+
+
+@pytest.mark.parametrize("method", ["D1", "D2", "D3", "D4"])
+def test_comparisons_agree_where_nothing_is_missing(three_columns, method):
+    """All four are the test of the one analysis, of large samples."""
+    table = three_columns.table
+    big = pd.concat([table] * 20)
+    test = mc.pool.compare("y ~ a + b + group", "y ~ a + b", [big, big, big], method=method)
+    single = mc.pool.formula("y ~ a + b + group", [big, big]).wald(["group[T.v]", "group[T.w]"])
+    assert test.degrees_of_freedom[0] == 2.0
+    assert test.statistic == pytest.approx(single.statistic, rel=0.02)
+
+
+@pytest.mark.parametrize("method", ["D1", "D2", "D3", "D4"])
+def test_comparisons_see_what_is_needed(three_columns, method):
+    needed = mc.pool.compare("y ~ a + b", "y ~ b", three_columns, 10, method=method)
+    spare = mc.pool.compare("y ~ a + b + group", "y ~ a + b", three_columns, 10, method=method)
+    assert needed.p_value < 0.001
+    assert spare.p_value > 0.01
+    labels = [t.assign(y=t["y"] > 0.0) for t in three_columns.draws(5)]
+    assert mc.pool.compare("y ~ a + b", "y ~ 1", labels, method=method).p_value < 0.001
+
+
+def test_what_is_no_comparison_is_an_error(three_columns):
+    with pytest.raises(mc.ModelError, match="is not within"):
+        mc.pool.compare("y ~ a", "y ~ b", three_columns, 2)
+    with pytest.raises(mc.ModelError, match="is not within"):
+        mc.pool.compare("y ~ a + b", "a ~ b", three_columns.draws(2))
+    with pytest.raises(mc.ModelError, match="method='D5'"):
+        mc.pool.compare("y ~ a + b", "y ~ b", three_columns, 2, method="D5")
+    with pytest.raises(mc.ModelError, match="analysis=1"):
+        mc.pool.with_(three_columns, 1)
+    with pytest.raises(mc.DataError, match="returned 3 values"):
+        mc.pool.with_(three_columns, lambda _: (1.0, 2.0, 3.0), 2)

@@ -1,22 +1,43 @@
 """Estimates from several completed tables as one, by Rubin's rules."""
 
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import attrs
 import numpy as np
 import scipy
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.data_forms import is_labelled, is_labelled_table
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import (
     NotANumber,
     Options,
     above_zero,
     floats_of,
+    listed,
+    one_of,
+    plain,
     suggests_options,
 )
+from mcframe.tables.joint_tests import JointTest, wald_test
+
+# A scale on which estimates are nearly normal: the way there, the way back, and the slope there.
+SCALES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], Any]] = {
+    "identity": (lambda x: x, lambda x: x, np.ones_like),
+    "log": (np.log, np.exp, lambda x: 1.0 / x),
+    "logit": (scipy.special.logit, scipy.special.expit, lambda x: 1.0 / (x * (1.0 - x))),
+    "fisher_z": (np.arctanh, np.tanh, lambda x: 1.0 / (1.0 - x * x)),
+}
+# What estimates on each scale are.
+DOMAINS = {
+    "log": (0.0, np.inf, "above 0"),
+    "logit": (0.0, 1.0, "between 0 and 1"),
+    "fisher_z": (-1.0, 1.0, "between -1 and 1"),
+}
+Scale = Literal["identity", "log", "logit", "fisher_z"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -40,6 +61,15 @@ class Pooled:
         m.
     names : tuple of str
         What the estimates are called, if they have names.
+    points : array (m,) or (m x p)
+        The estimates of each table, on the scale on which they are pooled.
+    covariances : array (m x p x p) or None
+        Their covariances, where these were given.
+    complete_degrees_of_freedom : float
+        Those of the analysis of complete data.
+    scale : str
+        The scale on which they are pooled: that of ``sd``, while ``estimate`` and ``interval`` are
+        in the unit of the analysis.
     """
 
     estimate: Any
@@ -48,6 +78,10 @@ class Pooled:
     fraction_missing: Any
     n_tables: int
     names: tuple[str, ...] = ()
+    points: Array = attrs.field(factory=lambda: np.zeros(0))
+    covariances: Array | None = None
+    complete_degrees_of_freedom: float = np.inf
+    scale: Scale = "identity"
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of confidence intervals, by quantiles of t.
@@ -72,7 +106,163 @@ class Pooled:
         with np.errstate(invalid="ignore"):
             quantile = scipy.stats.t.ppf(0.5 + 0.5 * level, np.where(freedom > 0.0, freedom, 1.0))
         half = np.where(freedom > 0.0, quantile * self.sd, np.inf)
-        return scalar(self.estimate - half), scalar(self.estimate + half)
+        to_scale, to_unit, _ = SCALES[self.scale]
+        with np.errstate(over="ignore"):
+            ends = [to_unit(to_scale(self.estimate) + sign * half) for sign in (-1.0, 1.0)]
+        return scalar(ends[0]), scalar(ends[1])
+
+    def fraction_missing_interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of confidence intervals of ``fraction_missing``.
+
+        Its log odds are nearly normal with the standard deviation sqrt(2 / m) (Harel, 2007).
+
+        Parameters
+        ----------
+        confidence_level : float, default 0.95
+        """
+        level = Options.confidence_level(confidence_level)
+        half = scipy.special.ndtri(0.5 + 0.5 * level) * math.sqrt(2.0 / self.n_tables)
+        with np.errstate(divide="ignore"):
+            odds = scipy.special.logit(self.fraction_missing)
+        ends = [scipy.special.expit(odds + sign * half) for sign in (-1.0, 1.0)]
+        if is_labelled(self.fraction_missing):
+            labelled: Any = type(self.fraction_missing)
+            ends = [labelled(end, index=self.fraction_missing.index) for end in ends]
+        return scalar(ends[0]), scalar(ends[1])
+
+    def tables_needed(self, cv: float = 0.05, confidence_level: float = 0.95) -> int:
+        """The number of tables after which another set of draws gives nearly the same ``sd``.
+
+        The second stage of von Hippel's rule: ``1 + (f / cv)^2 / 2`` tables, with the upper end f
+        of the confidence interval of the fraction of missing information, of all estimates the
+        largest. Draw some 20 tables first, and draw again where more are needed.
+
+        Parameters
+        ----------
+        cv : float, default 0.05
+            The standard deviation of ``sd`` from one set of draws to another, over ``sd``.
+        confidence_level : float, default 0.95
+            Of the interval of ``fraction_missing``.
+
+        References
+        ----------
+        von Hippel, How many imputations do you need? A two-stage calculation using a quadratic
+        rule, Sociological Methods & Research 49 (2020).
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> mc.pool([1.0, 1.2, 0.9, 1.1, 1.0] * 4, [0.04] * 20).tables_needed()
+        26
+        """
+        share = above_zero(cv, "cv", "")
+        most = float(np.max(self.fraction_missing_interval(confidence_level)[1]))
+        return max(2, math.ceil(1.0 + 0.5 * (most / share) ** 2))
+
+    def linear(self, weights: Any, names: Sequence[str] = ()) -> "Pooled":
+        """Linear combinations of the estimates, such as predictions, contrasts, marginal means.
+
+        Parameters
+        ----------
+        weights : array (p,) or (k x p)
+        names : sequence of k str, optional
+
+        Returns
+        -------
+        Pooled
+            Of the k combinations, pooled anew.
+
+        Raises
+        ------
+        ModelError
+            If covariance matrices were not given to ``mc.pool``, or estimates are pooled on
+            another scale.
+        DataError
+            If there are not p weights.
+
+        Examples
+        --------
+        The mean of y at x = 2 by a regression on x.
+
+        >>> import mcframe as mc
+        >>> covariance = [[0.04, -0.01], [-0.01, 0.02]]
+        >>> pooled = mc.pool([[1.0, 0.5], [1.1, 0.4], [0.9, 0.6]], [covariance] * 3)
+        >>> print(f"{pooled.linear([1.0, 2.0]).estimate:.1f}")
+        2.0
+        """
+        covariances = self.checked_covariances("linear")
+        matrix = floats_of(weights)
+        if matrix.ndim not in (1, 2) or matrix.shape[-1] != covariances.shape[-1]:
+            raise DataError(
+                f"weights of shape {matrix.shape} were given; one for each of the"
+                f" {covariances.shape[-1]} estimates is needed"
+            )
+        points = self.points @ matrix.T
+        if matrix.ndim == 1:
+            squares = np.einsum("p,mpq,q->m", matrix, covariances, matrix)
+            return pool(points, squares, self.complete_degrees_of_freedom)
+        pooled = pool(points, matrix @ covariances @ matrix.T, self.complete_degrees_of_freedom)
+        return attrs.evolve(pooled, names=tuple(names))
+
+    def wald(self, names: Sequence[str] | None = None) -> JointTest:
+        """Test that some estimates are all 0: Wald's test of multiple imputation, D1.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            What the estimates are called; all of them by default. Categories of a formula have a
+            name for each of their indicators, such as ``C(town)[T.b]``.
+
+        Returns
+        -------
+        JointTest
+
+        Raises
+        ------
+        ModelError
+            If covariance matrices were not given to ``mc.pool``, or no estimate has that name.
+        DataError
+            If the mean of the covariance matrices is singular.
+
+        References
+        ----------
+        Li, Raghunathan and Rubin, Large-sample significance levels from multiply imputed data,
+        Journal of the American Statistical Association 86 (1991). Reiter, Small-sample degrees of
+        freedom for multi-component significance tests with multiple imputation, Biometrika 94
+        (2007).
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> covariance = [[0.04, -0.01], [-0.01, 0.02]]
+        >>> mc.pool([[1.0, 0.5], [1.1, 0.4], [0.9, 0.6]], [covariance] * 3).wald()
+        D1: F = 20.69 with 2 and 39.42 degrees of freedom, p = 7.186e-07
+        """
+        covariances = self.checked_covariances("wald")
+        places = np.arange(covariances.shape[-1]) if names is None else self.places_of(names)
+        chosen = np.ix_(np.arange(len(covariances)), places, places)
+        return wald_test(
+            self.points[:, places], covariances[chosen], self.complete_degrees_of_freedom
+        )
+
+    def places_of(self, names: Sequence[str]) -> IntArray:
+        """The places of estimates with these names."""
+        labelled = is_labelled(self.estimate)
+        known = [*self.estimate.index] if labelled else [*self.names]
+        unknown = [name for name in names if name not in known]
+        if unknown or isinstance(names, str) or not len(names):
+            of_known = f"the estimates are {listed(known)}" if known else "estimates have no names"
+            raise ModelError(f"names={plain(names)!r} was given; {of_known}")
+        return np.array([known.index(name) for name in names])
+
+    def checked_covariances(self, method: str) -> Array:
+        """The covariance matrices, or a ``ModelError`` where there are none."""
+        if self.covariances is None or self.scale != "identity":
+            raise ModelError(
+                f"Pooled.{method} needs covariance matrices of the estimates, on their own scale;"
+                " give mc.pool the matrices (m x p x p) in the place of variances"
+            )
+        return self.covariances
 
     def __repr__(self) -> str:
         header, *rows = self._cells()
@@ -106,7 +296,13 @@ class Pooled:
 
 
 @suggests_options
-def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf) -> Pooled:
+def pool(
+    estimates: Any,
+    variances: Any = None,
+    complete_degrees_of_freedom: float | None = None,
+    *,
+    scale: Scale = "identity",
+) -> Pooled:
     """Combine the estimates of one analysis on each of m completed tables, by Rubin's rules.
 
     With the mean q of the estimates, their variance B (divided by m - 1), the mean W of the
@@ -122,10 +318,19 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
         What was estimated on each completed table. Series of pandas, such as the ``params`` of a
         model of statsmodels, and columns of DataFrames are matched by their labels, in the order
         of the first one.
-    variances : like ``estimates``
-        The squared standard errors of each analysis, at least 0.
-    complete_degrees_of_freedom : float, default inf
-        Those of the analysis of complete data, such as n - p in a regression.
+        Without ``variances``: the results of statsmodels, or others with ``params``,
+        ``cov_params()`` and ``df_resid``, one for each table.
+    variances : like ``estimates``, or (m x p x p), optional
+        The squared standard errors of each analysis, at least 0, or covariance matrices, which
+        ``Pooled.wald`` and ``Pooled.linear`` need.
+    complete_degrees_of_freedom : float, optional
+        Those of the analysis of complete data, such as n - p in a regression. By default that of
+        the results, or inf.
+    scale : "identity", "log", "logit" or "fisher_z", default "identity"
+        The scale on which estimates are nearly normal: ``"fisher_z"`` of correlations, ``"log"``
+        of ratios and variances, ``"logit"`` of shares. Estimates and variances are given and
+        returned in the unit of the analysis; there they are pooled, with variances by the slope of
+        the scale, and intervals come back from there.
 
     Returns
     -------
@@ -152,16 +357,28 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
       estimate         sd      2.5 %     97.5 %         df    missing
      1.033     0.2728     0.4211      1.646      9.505      0.511
     """
+    one_of(scale, "scale", tuple(SCALES))
+    if variances is None:
+        estimates, variances, of_results = read_results(estimates)
+        if complete_degrees_of_freedom is None:
+            complete_degrees_of_freedom = of_results
+    complete: float = np.inf
+    if complete_degrees_of_freedom is not None:
+        complete = complete_degrees_of_freedom
     estimates, variances = rows_of(estimates), rows_of(variances)
     first: Any = next(iter(estimates), None) if np.iterable(estimates) else None
     if is_labelled(first):
         estimates = in_order_of(first, estimates, "estimates")
         variances = in_order_of(first, variances, "variances")
-    points, squares = checked(estimates, "estimates"), checked(variances, "variances")
+    points = checked(estimates, "estimates", (1, 2))
+    squares = checked(variances, "variances", (1, 2, 3))
+    covariances = None
+    if squares.ndim == 3 and squares.shape == (*points.shape, points.shape[-1]):
+        covariances, squares = squares, np.einsum("mpp->mp", squares)
     if points.shape != squares.shape:
         raise DataError(
             f"estimates of shape {points.shape} and variances of shape {squares.shape} were given;"
-            " one variance for each estimate is needed"
+            " one variance for each estimate is needed, or a covariance matrix for each table"
         )
     if len(points) < 2:
         raise DataError(
@@ -169,10 +386,15 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             " what differs between them says how much is missing"
         )
     refuse(squares < 0.0, squares, "variances", "squared standard errors, from 0, are needed")
-    complete = complete_degrees_of_freedom
     if not (isinstance(complete, float) and complete == np.inf):
         what, many = "complete_degrees_of_freedom", ", inf where they are many"
         complete = above_zero(complete, what, many)
+    to_scale, to_unit, slope = SCALES[scale]
+    if scale in DOMAINS:
+        lower, upper, rule = DOMAINS[scale]
+        outside = (points <= lower) | (points >= upper)
+        refuse(outside, points, "estimates", f"scale={scale!r} needs numbers {rule}")
+        squares, points = squares * np.square(slope(points)), to_scale(points)
     m = len(points)
     estimate, within = np.mean(points, axis=0), np.mean(squares, axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -190,13 +412,53 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             inverse = inverse + 1.0 / observed_degrees_of_freedom(complete, share)
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
-    quantities: list[Any] = [
-        scalar(quantity) for quantity in (estimate, np.sqrt(total), freedom, missing)
+    quantities = [
+        scalar(quantity) for quantity in (to_unit(estimate), np.sqrt(total), freedom, missing)
     ]
     first_class: Any = type(first)
     if is_labelled(first):
         quantities = [first_class(values, index=first.index) for values in quantities]
-    return Pooled(quantities[0], quantities[1], quantities[2], quantities[3], m)
+    return Pooled(
+        quantities[0],
+        quantities[1],
+        quantities[2],
+        quantities[3],
+        m,
+        points=points,
+        covariances=covariances,
+        complete_degrees_of_freedom=complete,
+        scale=scale,
+    )
+
+
+def read_results(results: Any) -> tuple[list[Any], list[Any], float]:
+    """Estimates, covariance matrices and degrees of freedom of results such as statsmodels'."""
+    if not np.iterable(results) or isinstance(results, str) or is_labelled_table(results):
+        results = [results]
+    listed_results = list(results)
+    for k, result in enumerate(listed_results):
+        has_covariance = callable(getattr(result, "cov_params", None))
+        if getattr(result, "params", None) is None or not has_covariance:
+            is_of_sklearn = getattr(result, "coef_", None) is not None
+            coefficients = " (it has coef_, but no standard errors)" * is_of_sklearn
+            raise DataError(
+                f"no variances were given, and estimates[{k}] of type {type(result).__name__} is"
+                f" no result with params and cov_params(){coefficients}; give mc.pool the"
+                " estimates of all tables and their variances"
+            )
+    if not listed_results:
+        raise DataError("there are no results of analyses; two or more are needed")
+    freedom = float(min(getattr(result, "df_resid", np.inf) for result in listed_results))
+    covariances = []
+    for result in listed_results:
+        matrix = result.cov_params()
+        labelled = is_labelled(result.params) and is_labelled_table(matrix)
+        order = listed_results[0].params.index if labelled else None
+        missing = [] if order is None else [name for name in order if name not in matrix.index]
+        if order is not None and not missing:  # else the labels are refused with the estimates
+            matrix = matrix.reindex(index=order, columns=order)
+        covariances.append(np.asarray(matrix))
+    return [result.params for result in listed_results], covariances, freedom
 
 
 def observed_degrees_of_freedom(complete: float, share: Any) -> Any:
@@ -230,7 +492,7 @@ def in_order_of(first: Any, estimates: Any, what: str) -> list[Any]:
     return rows
 
 
-def checked(numbers: Any, what: str) -> Array:
+def checked(numbers: Any, what: str, n_axes: tuple[int, ...]) -> Array:
     """One row of finite numbers for each completed table, or a ``DataError``."""
     try:
         values = floats_of(numbers)
@@ -241,12 +503,10 @@ def checked(numbers: Any, what: str) -> Array:
             " needs a number, a list of numbers or a Series, of the same length in all of"
             " them"
         ) from None
-    if values.ndim not in (1, 2):
-        remedy = "; of a covariance matrix give the diagonal"
-        is_square = values.ndim == 3 and values.shape[1] == values.shape[2]
+    if values.ndim not in n_axes:
         raise DataError(
             f"{what} of shape {values.shape} were given; each completed table needs a number or a"
-            f" list of numbers{remedy * is_square}"
+            " list of numbers"
         )
     if not values.size:
         raise DataError(f"{what} of shape {values.shape} were given; there is nothing to combine")

@@ -1,11 +1,13 @@
-"""A regression on completed tables, its estimates pooled: ``mc.pool.formula``."""
+"""Analyses of completed tables, pooled: ``mc.pool.formula``, ``with_`` and ``compare``."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol, cast
 
 import attrs
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.special import expit
 
 from mcframe.contracts.arrays import Array
@@ -17,6 +19,7 @@ from mcframe.contracts.validators import (
     RandomState,
     a_type,
     listed,
+    one_of,
     plain,
     suggests_options,
 )
@@ -24,10 +27,16 @@ from mcframe.model.labels import is_frame
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.completion import Completion, DrawsOfTable
 from mcframe.tables.formula_terms import Formula, design_of, in_formulas, refuse_infinite
+from mcframe.tables.joint_tests import (
+    JointTest,
+    likelihood_ratio_test,
+    pool_chi_square,
+    wald_test,
+)
 from mcframe.tables.pooling import Pooled
 from mcframe.tables.pooling import pool as pool_estimates
 
-__all__ = ["pool", "pool_formula"]
+__all__ = ["pool", "pool_comparison", "pool_formula", "pool_with"]
 
 
 @suggests_options
@@ -93,6 +102,23 @@ def pool_formula(
     >>> bool(abs(pooled.estimate[2] - 0.7) < 0.3)
     True
     """
+    fits = regressions(formula, completed, m, random_state, shift)
+    pooled = pool_estimates(
+        [fit.coefficients for fit in fits],
+        [fit.covariance for fit in fits],
+        complete_degrees_of_freedom=float(fits[0].n_rows - len(fits[0].names)),
+    )
+    return attrs.evolve(pooled, names=tuple(fits[0].names))
+
+
+def regressions(
+    formula: str,
+    completed: Completion[Any] | Iterable[Any],
+    m: int,
+    random_state: RandomState,
+    shift: Mapping[Any, float] | None,
+) -> "list[Regression]":
+    """The regression of a formula on each completed table, given or drawn."""
     if not isinstance(formula, str):
         raise ModelError(
             f"the formula is {a_type(formula)}; a text such as 'y ~ x1' is needed, and the"
@@ -100,22 +126,11 @@ def pool_formula(
         )
     read = Formula.of(formula)
     if isinstance(completed, Completion):
-        tables: Any = completed.draws(Options.m(m), random_state, terms=formula, shift=shift)
         columns = [completed.declared.column(read.outcome)]
         if any(column.coding is not None and column.coding.places for column in columns):
             warn_of_terms(read, "the outcome is no number, and draws keep terms for numbers alone")
-    else:
-        if is_frame(completed) or not isinstance(completed, Iterable):
-            raise ModelError(
-                f"{a_type(completed)} was given to {formula!r}; give what mc.complete(frame)"
-                " answers, of which tables are drawn, or a list of completed tables, as"
-                " completed.draws(20)"
-            )
-        if shift is not None:
-            raise ModelError(
-                "shift was given with tables that are drawn already; give it to completed.draws"
-            )
-        tables = completed if isinstance(completed, DrawsOfTable) else list(completed)
+    tables = tables_of(completed, m, random_state, terms=formula, shift=shift, to=formula)
+    if not isinstance(completed, Completion):
         kept = tables.formula if isinstance(tables, DrawsOfTable) else None
         terms = () if kept is None else kept.further_terms
         lost = Formula(
@@ -123,32 +138,242 @@ def pool_formula(
         )
         warn_of_terms(lost, "the tables were drawn without them")
     fits = [fitted(read, table) for table in tables]
-    if not fits:
-        raise DataError("there are no completed tables; two or more are needed")
-    names, n_rows = fits[0][0], fits[0][3]
-    if any(fit[0] != names for fit in fits):
+    if any(fit.names != fits[0].names for fit in fits):
         raise DataError("the completed tables differ in their categories; give draws of one table")
-    pooled = pool_estimates(
-        [fit[1] for fit in fits],
-        [fit[2] for fit in fits],
-        complete_degrees_of_freedom=float(n_rows - len(names)),
+    return fits
+
+
+def tables_of(
+    completed: Completion[Any] | Iterable[Any],
+    m: int,
+    random_state: RandomState,
+    *,
+    terms: Sequence[str] | str | None,
+    shift: Mapping[Any, float] | None,
+    to: str,
+) -> Sequence[Any]:
+    """Tables that are drawn of a ``Completion``, or those that were given."""
+    if isinstance(completed, Completion):
+        return completed.draws(Options.m(m), random_state, terms=terms, shift=shift)
+    if is_frame(completed) or not isinstance(completed, Iterable):
+        raise ModelError(
+            f"{a_type(completed)} was given to {to!r}; give what mc.complete(frame)"
+            " answers, of which tables are drawn, or a list of completed tables, as"
+            " completed.draws(20)"
+        )
+    if shift is not None:
+        raise ModelError(
+            "shift was given with tables that are drawn already; give it to completed.draws"
+        )
+    tables = completed if isinstance(completed, DrawsOfTable) else list(completed)
+    if not len(tables):
+        raise DataError("there are no completed tables; two or more are needed")
+    return tables
+
+
+@suggests_options
+def pool_with(
+    completed: Completion[Any] | Iterable[Any],
+    analysis: Callable[[Any], Any],
+    m: int = 20,
+    *,
+    random_state: RandomState = 0,
+    terms: Sequence[str] | str | None = None,
+    shift: Mapping[Any, float] | None = None,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> Pooled:
+    """Make an analysis of completed tables and pool its estimates by Rubin's rules.
+
+    Parameters
+    ----------
+    completed : Completion, or a sequence of completed tables
+        Of a ``Completion`` m tables are drawn.
+    analysis : function of a completed table
+        It returns a pair of estimates and their variances or covariance matrix, or a result with
+        ``params``, ``cov_params()`` and ``df_resid``, as the models of statsmodels have.
+    m : int, default 20
+        The number of tables that are drawn.
+    random_state, terms, shift : as in ``Completion.draws``
+    n_jobs : int, optional
+        The number of processes that analyse tables side by side, as in joblib; one by default.
+    **options
+        ``complete_degrees_of_freedom`` and ``scale`` of ``mc.pool``.
+
+    Returns
+    -------
+    Pooled
+
+    Raises
+    ------
+    ModelError
+        If ``analysis`` cannot be called; as ``Completion.draws`` and ``mc.pool``.
+    DataError
+        If it returns anything else; as ``mc.pool``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, mcframe as mc
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.standard_normal(200)
+    >>> frame = pd.DataFrame({"a": a, "b": 0.6 * a + 0.8 * rng.standard_normal(200)})
+    >>> frame.loc[rng.random(200) < 0.3, "b"] = None
+    >>> def correlation(table):
+    ...     r = table["a"].corr(table["b"])
+    ...     return r, (1 - r**2) ** 2 / (len(table) - 3)
+    >>> pooled = mc.pool.with_(mc.complete(frame), correlation, scale="fisher_z")
+    >>> lower, upper = pooled.interval()
+    >>> bool(lower < 0.6 < upper)
+    True
+    """
+    if not callable(analysis):
+        raise ModelError(
+            f"analysis={analysis!r} was given; a function of a completed table is needed"
+        )
+    tables = tables_of(completed, m, random_state, terms=terms, shift=shift, to="mc.pool.with_")
+    if n_jobs is None:
+        results = [analysis(table) for table in tables]
+    else:
+        results = Parallel(n_jobs=n_jobs)(delayed(analysis)(table) for table in tables)
+    if all(isinstance(result, tuple) for result in results):
+        wrong = [k for k, result in enumerate(results) if len(result) != 2]
+        if wrong:
+            raise DataError(
+                f"the analysis of table {wrong[0]} returned {len(results[wrong[0]])} values; a"
+                " pair of estimates and variances is needed, or a result of statsmodels"
+            )
+        estimates, variances = zip(*results, strict=True)
+        return pool_estimates(list(estimates), list(variances), **options)
+    return pool_estimates(results, **options)
+
+
+@suggests_options
+def pool_comparison(
+    formula: str,
+    restricted: str,
+    completed: Completion[Any] | Iterable[Any],
+    m: int = 20,
+    *,
+    method: str = "D1",
+    random_state: RandomState = 0,
+) -> JointTest:
+    """Test whether terms of a regression are needed: two formulas, one within the other.
+
+    Parameters
+    ----------
+    formula, restricted : str
+        As in ``mc.pool.formula``, of one outcome; all terms of ``restricted`` are terms of
+        ``formula``, too.
+    completed : Completion, or a sequence of completed tables
+        Of a ``Completion`` m tables are drawn, with the terms of ``formula``.
+    m : int, default 20
+    method : "D1", "D2", "D3" or "D4", default "D1"
+        "D1" is Wald's test of the coefficients that are left out; "D2" pools the chi-square
+        statistics of that test on each table, and knows less; "D3" is the likelihood ratio at the
+        means of the parameters (Meng and Rubin, Biometrika 79, 1992), "D4" that of all tables as
+        one (Chan and Meng, Statistica Sinica 32, 2022).
+    random_state : int, generator of numpy or None, default 0
+
+    Returns
+    -------
+    JointTest
+
+    Raises
+    ------
+    ModelError
+        If ``restricted`` is not within ``formula``, or the method is unknown; as
+        ``mc.pool.formula``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, mcframe as mc
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame(rng.standard_normal((150, 3)), columns=["a", "b", "y"])
+    >>> frame["y"] += frame["a"] + 0.5 * frame["b"]
+    >>> completed = mc.complete(frame.mask(rng.random(frame.shape) < 0.1))
+    >>> mc.pool.compare("y ~ a + b", "y ~ a", completed).p_value < 0.01
+    True
+    """
+    one_of(method, "method", ("D1", "D2", "D3", "D4"))
+    outcomes = {Formula.of(text).outcome for text in (formula, restricted)}
+    tables = tables_of(completed, m, random_state, terms=formula, shift=None, to=formula)
+    full = regressions(formula, tables, m, random_state, None)
+    smaller = regressions(restricted, tables, m, random_state, None)
+    left_out = [name for name in full[0].names if name not in smaller[0].names]
+    if (
+        len(outcomes) > 1
+        or not left_out
+        or len(left_out) + len(smaller[0].names) != len(full[0].names)
+    ):
+        raise ModelError(
+            f"{restricted!r} is not within {formula!r}; leave terms of the first formula out in"
+            " the second one, with the same outcome"
+        )
+    places = np.array([full[0].names.index(name) for name in left_out])
+    points = np.array([fit.coefficients[places] for fit in full])
+    covariances = np.array([fit.covariance[np.ix_(places, places)] for fit in full])
+    complete, count = float(full[0].n_rows - len(full[0].names)), len(full)
+    if method == "D1":
+        return wald_test(points, covariances, complete)
+    if method == "D2":
+        statistics = [
+            float(q @ np.linalg.solve(w, q)) for q, w in zip(points, covariances, strict=True)
+        ]
+        return pool_chi_square(statistics, len(places))
+
+    def log_likelihood(fits: Sequence[Regression]) -> float:
+        """The mean over tables, each at its own estimates."""
+        return float(np.mean([fit.log_likelihood(*fit.parameters) for fit in fits]))
+
+    def at_means(fits: Sequence[Regression]) -> float:
+        """The mean over tables at the means of the estimates."""
+        means = [np.mean(part, axis=0) for part in zip(*[f.parameters for f in fits], strict=True)]
+        return float(np.mean([fit.log_likelihood(*means) for fit in fits]))
+
+    def stacked(fits: Sequence[Regression]) -> float:
+        """That of all tables as one, over their number."""
+        whole = Regression.of(
+            fits[0].names,
+            np.vstack([fit.design for fit in fits]),
+            np.concatenate([fit.outcome for fit in fits]),
+            fits[0].is_label,
+        )
+        return whole.log_likelihood(*whole.parameters) / count
+
+    pooled = at_means if method == "D3" else stacked
+    return likelihood_ratio_test(
+        method,
+        2.0 * (log_likelihood(full) - log_likelihood(smaller)),
+        2.0 * (pooled(full) - pooled(smaller)),
+        len(places),
+        count,
+        complete,
     )
-    return attrs.evolve(pooled, names=tuple(names))
 
 
 class Pool(Protocol):
-    """The verb ``mc.pool``, with the regression as an attribute, so that pooling has one name."""
+    """The verb ``mc.pool``, with analyses as attributes, so that pooling has one name."""
 
     formula: Callable[..., Pooled]
+    with_: Callable[..., Pooled]
+    compare: Callable[..., JointTest]
+    chi_square: Callable[..., JointTest]
 
     def __call__(
-        self, estimates: Any, variances: Any, *, complete_degrees_of_freedom: float = np.inf
+        self,
+        estimates: Any,
+        variances: Any = None,
+        complete_degrees_of_freedom: float | None = None,
+        *,
+        scale: str = "identity",
     ) -> Pooled:
         """The pooled estimates, as ``mcframe.tables.pooling.pool`` has them."""
         ...
 
 
-vars(pool_estimates)["formula"] = pool_formula
+vars(pool_estimates).update(
+    formula=pool_formula, with_=pool_with, compare=pool_comparison, chi_square=pool_chi_square
+)
 pool = cast("Pool", pool_estimates)
 
 
@@ -163,8 +388,74 @@ def warn_of_terms(formula: Formula, why: str) -> None:
         )
 
 
-def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
-    """Return names, coefficients, squared standard errors, and the number of rows."""
+@attrs.frozen(eq=False)
+class Regression:
+    """A regression on one completed table: least squares, or logistic for labels.
+
+    Attributes
+    ----------
+    names : list of str
+    design : array (n x p)
+    outcome : array (n,)
+    is_label : bool
+    coefficients : array (p,)
+    covariance : array (p x p)
+    """
+
+    names: list[str]
+    design: Array
+    outcome: Array
+    is_label: bool
+    coefficients: Array
+    covariance: Array
+
+    @classmethod
+    def of(cls, names: list[str], design: Array, outcome: Array, is_label: bool) -> "Regression":
+        """The coefficients and their covariance, in columns of the size 1."""
+        n_rows, n_terms = design.shape
+        if n_rows <= n_terms:
+            raise DataError(
+                f"{n_terms} coefficients were asked for of {n_rows} rows; fewer are needed"
+            )
+        sizes = np.sqrt(np.mean(np.square(design), axis=0))
+        if np.linalg.matrix_rank(design / np.where(sizes > 0.0, sizes, 1.0)) < n_terms:
+            raise DataError(
+                f"the coefficients of {', '.join(names)} are not determined, for some terms are"
+                " sums of others; leave one out"
+            )
+        scaled = design / sizes
+        if is_label:
+            coefficients, covariance = logistic(scaled, outcome)
+        else:
+            inverse = np.linalg.inv(scaled.T @ scaled)
+            coefficients = inverse @ (scaled.T @ outcome)
+            residuals = outcome - scaled @ coefficients
+            covariance = residuals @ residuals / (n_rows - n_terms) * inverse
+        covariance = covariance / np.outer(sizes, sizes)
+        return cls(names, design, outcome, is_label, coefficients / sizes, covariance)
+
+    @property
+    def n_rows(self) -> int:
+        """n."""
+        return len(self.outcome)
+
+    @cached_property
+    def parameters(self) -> tuple[Array, float]:
+        """The coefficients and the variance of the residuals with the largest likelihood."""
+        residuals = self.outcome - self.design @ self.coefficients
+        return self.coefficients, float(np.mean(np.square(residuals)))
+
+    def log_likelihood(self, coefficients: Array, variance: float) -> float:
+        """The log likelihood of the outcome, less a constant; a label has no variance."""
+        linear = self.design @ coefficients
+        if self.is_label:
+            return -float(np.sum(np.logaddexp(0.0, (1.0 - 2.0 * self.outcome) * linear)))
+        residuals = self.outcome - linear
+        return -0.5 * (self.n_rows * math.log(variance) + float(residuals @ residuals) / variance)
+
+
+def fitted(formula: Formula, table: Any) -> Regression:
+    """The regression of a formula on one table."""
     columns = {column.name: column for column in read_columns(read_frame(table))}
     formula.check(list(columns))
     wanted = {formula.outcome, *(name for term in formula.terms for name in term.columns)}
@@ -180,26 +471,7 @@ def fitted(formula: Formula, table: Any) -> tuple[list[str], Array, Array, int]:
                 " label or a number"
             )
         outcome = outcome.codes.astype(np.float64)
-    n_rows, n_terms = design.shape
-    if n_rows <= n_terms:
-        raise DataError(
-            f"{n_terms} coefficients were asked for of {n_rows} rows; fewer are needed"
-        )
-    sizes = np.sqrt(np.mean(np.square(design), axis=0))
-    if np.linalg.matrix_rank(design / np.where(sizes > 0.0, sizes, 1.0)) < n_terms:
-        raise DataError(
-            f"the coefficients of {', '.join(names)} are not determined, for some terms are sums"
-            " of others; leave one out"
-        )
-    scaled, values = design / sizes, np.asarray(outcome)
-    if is_label:
-        coefficients, covariance = logistic(scaled, values)
-    else:
-        inverse = np.linalg.inv(scaled.T @ scaled)
-        coefficients = inverse @ (scaled.T @ values)
-        residuals = values - scaled @ coefficients
-        covariance = residuals @ residuals / (n_rows - n_terms) * inverse
-    return names, coefficients / sizes, np.diag(covariance) / np.square(sizes), n_rows
+    return Regression.of(names, design, np.asarray(outcome, dtype=np.float64), is_label)
 
 
 def logistic(design: Array, outcome: Array) -> tuple[Array, Array]:
