@@ -74,13 +74,17 @@ def of_miceforest(frame, seed):
         if hasattr(series, "cat") and series.cat.ordered:
             given[name] = series.cat.codes.astype(float).where(series.notna())
     given.columns = [f"c{k}" for k in range(given.shape[1])]  # no signs of JSON
-    kernel = miceforest.ImputationKernel(
-        given, num_datasets=DRAWS, mean_match_candidates=5, random_state=seed
-    )
-    kernel.mice(5, verbose=False, num_threads=1, min_data_in_leaf=5)
     tables = []
-    for k in range(DRAWS):
-        drawn = kernel.complete_data(k)
+    for k in range(DRAWS):  # one after the other: a kernel keeps all of its models
+        kernel = miceforest.ImputationKernel(
+            given,
+            num_datasets=1,
+            mean_match_candidates=5,
+            save_all_iterations_data=False,
+            random_state=1000 * seed + k,
+        )
+        kernel.mice(5, verbose=False, num_threads=1, min_data_in_leaf=5)
+        drawn = kernel.complete_data(0)
         for place, (_, series) in enumerate(frame.items()):
             if hasattr(series, "cat") and series.cat.ordered:
                 codes = np.round(drawn.iloc[:, place].to_numpy(float)).astype(int)
