@@ -40,7 +40,7 @@ class JointTest:
     def of(
         cls, method: str, statistic: float, freedom: tuple[float, float], increase: float
     ) -> "JointTest":
-        """With the p value of the F distribution."""
+        """The test of a statistic, with the p value of the F distribution."""
         k, denominator = freedom
         p = scipy.stats.f.sf(statistic, k, denominator)
         if denominator == np.inf:

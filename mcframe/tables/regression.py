@@ -331,7 +331,7 @@ def pool_comparison(
         return float(np.mean([fit.log_likelihood(*means) for fit in fits]))
 
     def stacked(fits: Sequence[Regression]) -> float:
-        """That of all tables as one, over their number."""
+        """The log likelihood of all tables as one, over their number."""
         whole = Regression.of(
             fits[0].names,
             np.vstack([fit.design for fit in fits]),
