@@ -47,6 +47,31 @@ class JointTest:
             p = scipy.stats.chi2.sf(k * statistic, k)
         return cls(method, statistic, freedom, float(p), increase)
 
+    @classmethod
+    def of_likelihood_ratios(
+        cls, method: str, of_tables: float, pooled: float, k: int, m: int, complete: float
+    ) -> "JointTest":
+        """D3 of Meng and Rubin (1992) or D4 of Chan and Meng (2022).
+
+        Parameters
+        ----------
+        method : "D3" or "D4"
+        of_tables : float
+            The mean of the statistics ``2 (l_1 - l_0)`` of the tables at their estimates.
+        pooled : float
+            D3: the mean of these at the means of the estimates. D4: that of all tables as one,
+            over m.
+        k : int
+            How many parameters are tested.
+        m : int
+        complete : float
+            Degrees of freedom of the analysis of complete data.
+        """
+        increase = max((m + 1.0) / (k * (m - 1.0)) * (of_tables - pooled), 0.0)
+        statistic = max(pooled, 0.0) / (k * (1.0 + increase))
+        freedom = denominator_freedom(k * (m - 1.0), k, increase, complete)
+        return cls.of(method, statistic, (float(k), freedom), increase)
+
     def __repr__(self) -> str:
         numerator, denominator = self.degrees_of_freedom
         return (
@@ -165,26 +190,3 @@ def pool_chi_square(statistics: Any, degrees_of_freedom: float) -> JointTest:
     if increase > 0.0:
         freedom = k ** (-3.0 / m) * (m - 1.0) * (1.0 + 1.0 / increase) ** 2
     return JointTest.of("D2", max(statistic, 0.0), (k, freedom), increase)
-
-
-def likelihood_ratio_test(
-    method: str, of_tables: float, pooled: float, k: int, m: int, complete: float
-) -> JointTest:
-    """D3 of Meng and Rubin (1992) or D4 of Chan and Meng (2022).
-
-    Parameters
-    ----------
-    method : "D3" or "D4"
-    of_tables : float
-        The mean of the statistics ``2 (l_1 - l_0)`` of the tables at their estimates.
-    pooled : float
-        D3: the mean of these at the means of the estimates. D4: that of all tables as one, over m.
-    k : int
-        How many parameters are tested.
-    m : int
-    complete : float
-    """
-    increase = max((m + 1.0) / (k * (m - 1.0)) * (of_tables - pooled), 0.0)
-    statistic = max(pooled, 0.0) / (k * (1.0 + increase))
-    freedom = denominator_freedom(k * (m - 1.0), k, increase, complete)
-    return JointTest.of(method, statistic, (float(k), freedom), increase)

@@ -24,7 +24,7 @@ from mcframe.contracts.validators import (
 )
 from mcframe.tables.joint_tests import JointTest, wald_test
 
-# A scale on which estimates are nearly normal: the way there, the way back, and the slope there.
+# A scale on which estimates are nearly normal: the way there, the way back, and the derivative.
 SCALES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], Any]] = {
     "identity": (lambda x: x, lambda x: x, np.ones_like),
     "log": (np.log, np.exp, lambda x: 1.0 / x),
@@ -260,7 +260,7 @@ class Pooled:
         if self.covariances is None or self.scale != "identity":
             raise ModelError(
                 f"Pooled.{method} needs covariance matrices of the estimates, on their own scale;"
-                " give mc.pool the matrices (m x p x p) in the place of variances"
+                " pool them with the matrices (m x p x p) in the place of variances"
             )
         return self.covariances
 
@@ -329,8 +329,8 @@ def pool(
     scale : "identity", "log", "logit" or "fisher_z", default "identity"
         The scale on which estimates are nearly normal: ``"fisher_z"`` of correlations, ``"log"``
         of ratios and variances, ``"logit"`` of shares. Estimates and variances are given and
-        returned in the unit of the analysis; there they are pooled, with variances by the slope of
-        the scale, and intervals come back from there.
+        returned in the unit of the analysis; there they are pooled, with variances by the derivative
+        of the scale, and intervals come back from there.
 
     Returns
     -------
@@ -389,12 +389,12 @@ def pool(
     if not (isinstance(complete, float) and complete == np.inf):
         what, many = "complete_degrees_of_freedom", ", inf where they are many"
         complete = above_zero(complete, what, many)
-    to_scale, to_unit, slope = SCALES[scale]
+    to_scale, to_unit, derivative = SCALES[scale]
     if scale in DOMAINS:
         lower, upper, rule = DOMAINS[scale]
         outside = (points <= lower) | (points >= upper)
         refuse(outside, points, "estimates", f"scale={scale!r} needs numbers {rule}")
-        squares, points = squares * np.square(slope(points)), to_scale(points)
+        squares, points = squares * np.square(derivative(points)), to_scale(points)
     m = len(points)
     estimate, within = np.mean(points, axis=0), np.mean(squares, axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -443,8 +443,8 @@ def read_results(results: Any) -> tuple[list[Any], list[Any], float]:
             coefficients = " (it has coef_, but no standard errors)" * is_of_sklearn
             raise DataError(
                 f"no variances were given, and estimates[{k}] of type {type(result).__name__} is"
-                f" no result with params and cov_params(){coefficients}; give mc.pool the"
-                " estimates of all tables and their variances"
+                f" no result with params and cov_params(){coefficients}; give the"
+                " estimates of all tables, and their variances"
             )
     if not listed_results:
         raise DataError("there are no results of analyses; two or more are needed")

@@ -29,7 +29,6 @@ from mcframe.tables.completion import Completion, DrawsOfTable
 from mcframe.tables.formula_terms import Formula, design_of, in_formulas, refuse_infinite
 from mcframe.tables.joint_tests import (
     JointTest,
-    likelihood_ratio_test,
     pool_chi_square,
     wald_test,
 )
@@ -325,13 +324,12 @@ def pool_comparison(
         """The mean over tables, each at its own estimates."""
         return float(np.mean([fit.log_likelihood(*fit.parameters) for fit in fits]))
 
-    def at_means(fits: Sequence[Regression]) -> float:
-        """The mean over tables at the means of the estimates."""
-        means = [np.mean(part, axis=0) for part in zip(*[f.parameters for f in fits], strict=True)]
-        return float(np.mean([fit.log_likelihood(*means) for fit in fits]))
-
-    def stacked(fits: Sequence[Regression]) -> float:
-        """The log likelihood of all tables as one, over their number."""
+    def pooled(fits: Sequence[Regression]) -> float:
+        """The log likelihood at the means of the estimates, or of all tables as one."""
+        if method == "D3":
+            pairs = zip(*[fit.parameters for fit in fits], strict=True)
+            means = [np.mean(part, axis=0) for part in pairs]
+            return float(np.mean([fit.log_likelihood(*means) for fit in fits]))
         whole = Regression.of(
             fits[0].names,
             np.vstack([fit.design for fit in fits]),
@@ -340,8 +338,7 @@ def pool_comparison(
         )
         return whole.log_likelihood(*whole.parameters) / count
 
-    pooled = at_means if method == "D3" else stacked
-    return likelihood_ratio_test(
+    return JointTest.of_likelihood_ratios(
         method,
         2.0 * (log_likelihood(full) - log_likelihood(smaller)),
         2.0 * (pooled(full) - pooled(smaller)),
