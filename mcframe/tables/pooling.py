@@ -329,8 +329,8 @@ def pool(
     scale : "identity", "log", "logit" or "fisher_z", default "identity"
         The scale on which estimates are nearly normal: ``"fisher_z"`` of correlations, ``"log"``
         of ratios and variances, ``"logit"`` of shares. Estimates and variances are given and
-        returned in the unit of the analysis; there they are pooled, with variances by the derivative
-        of the scale, and intervals come back from there.
+        returned in the unit of the analysis; there they are pooled, with variances by the
+        derivative of the scale, and intervals come back from there.
 
     Returns
     -------
