@@ -609,9 +609,9 @@ class LogisticTerms(ABC):
 
     @abstractmethod
     def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array] | None:
-        """(weights, slopes, edges, constants) of the J terms, (J x N) and constants (N,).
+        """(weights, factors, edges, constants) of the J terms, (J x N) and constants (N,).
 
-        ``l(z, y) = constant + sum_j weight_j log(1 + exp(slope_j (z - edge_j)))`` for every z,
+        ``l(z, y) = constant + sum_j weight_j log(1 + exp(factor_j (z - edge_j)))`` for every z,
         entrywise, with finite numbers and weights of at least 0; None where these parameters make
         another loss. The ``gaussian_bound`` is the sum of those of Jaakkola and Jordan.
         """

@@ -438,10 +438,10 @@ def logistic_terms_are_the_loss(likelihood: Any, z: Array, y: Array) -> None:
     terms = likelihood.logistic_terms(y)
     if terms is None:
         return
-    weights, slopes, edges, constants = terms
+    weights, factors, edges, constants = terms
     demand(np.all(np.isfinite(np.concatenate([*terms[:3], constants[None]]))), "not all finite")
     demand(np.all(weights >= 0.0), f"a weight of {float(np.min(weights)):g}")
-    parts = weights * np.logaddexp(0.0, slopes * (z - edges))
+    parts = weights * np.logaddexp(0.0, factors * (z - edges))
     loss, size = constants + parts.sum(axis=0), 1.0 + np.abs(constants) + parts.sum(axis=0)
     misses = float(np.max(np.abs(loss - likelihood.value(z, y)) / size))
     demand(misses <= ROUNDING, f"they miss it by {misses:g}, relatively")

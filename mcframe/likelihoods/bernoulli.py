@@ -134,11 +134,11 @@ class Bernoulli(
         return sign * np.clip(sign * gradient, 0.0, self.of_margin.steepness / self.scale)
 
     def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array] | None:
-        """One term of slope -s / scale at 0; None for the probit."""
+        """One term with the factor -s / scale and the edge 0; None for the probit."""
         if self.link != "logit":
             return None
-        slopes = (1.0 - 2.0 * y) / self.scale
-        return np.ones((1, y.size)), slopes[None], np.zeros((1, y.size)), np.zeros(y.size)
+        factors = (1.0 - 2.0 * y) / self.scale
+        return np.ones((1, y.size)), factors[None], np.zeros((1, y.size)), np.zeros(y.size)
 
     @property
     def label_difference(self) -> tuple[float, float] | None:

@@ -170,10 +170,10 @@ class NegativeBinomial(
 
     def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array]:
         """r failures and y successes at -log(dispersion)."""
-        weights, slopes = np.stack([np.full(y.size, self.size), y]), np.ones((2, y.size))
-        slopes[1] = -1.0
+        weights, factors = np.stack([np.full(y.size, self.size), y]), np.ones((2, y.size))
+        factors[1] = -1.0
         edge = -np.log(self.dispersion)
-        return weights, slopes, np.full((2, y.size), edge), -y * edge
+        return weights, factors, np.full((2, y.size), edge), -y * edge
 
     def looseness(self, y: Array) -> str | None:
         """A warning of counts many times 1 / dispersion, whose log p is far from any parabola."""

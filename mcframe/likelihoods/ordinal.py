@@ -286,9 +286,9 @@ class Ordinal(
         """One term for each threshold of the level; of weight 0 at the ends."""
         edges = np.stack(self.interval(y)[::-1])
         weights = np.isfinite(edges).astype(np.float64)
-        slopes = np.array([[1.0], [-1.0]]) * np.ones(y.size)
+        factors = np.array([[1.0], [-1.0]]) * np.ones(y.size)
         constants = gap_loss(np.diff(self.edges()))[self.code(y)]
-        return weights, slopes, np.where(weights > 0.0, edges, 0.0), constants
+        return weights, factors, np.where(weights > 0.0, edges, 0.0), constants
 
     @property
     def n_parameters(self) -> int:

@@ -36,12 +36,6 @@ def packed(matrices: Array) -> Array:
     return np.ascontiguousarray(matrices[..., rows, columns])
 
 
-def packed_squares(vectors: Array) -> Array:
-    """The products x x' of vectors (n x K), packed (n x P)."""
-    rows, columns = np.tril_indices(vectors.shape[1])
-    return vectors[:, rows] * vectors[:, columns]
-
-
 @compiled(nogil=True, fastmath=FAST_MATH)
 def add_by_rows(  # type: ignore[no-untyped-def]
     first, last, starts, across, places, values, precisions, scales, means, squares, matrices,

@@ -80,7 +80,7 @@ def accept_moves(  # type: ignore[no-untyped-def]
 @compiled(nogil=True, fastmath=FAST_MATH)
 def move_rows(  # type: ignore[no-untyped-def]
     members, free, fixed, packed, starts, across, places, others, precisions, means, weights,
-    slopes, edges, constants, of_numbers, offsets, least_ratio, least, n_rows, step, normal,
+    factors, edges, constants, of_numbers, offsets, least_ratio, least, n_rows, step, normal,
     thresholds, observations, now,
 ):  # fmt: skip
     """Move some rows given the other side, in place; how many moved, -1 where none can.
@@ -100,15 +100,15 @@ def move_rows(  # type: ignore[no-untyped-def]
     others : array (n_others x K)
     precisions, means : arrays (all rows x K)
         Of the priors.
-    weights, slopes, edges : arrays (m or 1 x numbers x J)
+    weights, factors, edges : arrays (m or 1 x numbers x J)
     constants : array (m or 1 x numbers)
-        A loss is a constant and J terms ``weight log(1 + exp(x))`` with x = slope (z + offset -
+        A loss is a constant and J terms ``weight log(1 + exp(x))`` with x = factor (z + offset -
         edge).
     of_numbers, offsets : arrays (numbers,)
         Weights, below 0 of numbers with Gaussian observations, and what is added to z.
     least_ratio, least : float
         Its curvature in a proposal is at least ``least``, and ``least_ratio`` times that of the
-        parabola that bounds it, the sum of ``weight slope^2 tanh(|x| / 2) / (2 |x|)``.
+        parabola that bounds it, the sum of ``weight factor^2 tanh(|x| / 2) / (2 |x|)``.
     n_rows : int
         Rows of a chain.
     step : float
@@ -154,20 +154,20 @@ def move_rows(  # type: ignore[no-untyped-def]
                         loss, gradient = constants[of_chain, number], 0.0
                         curvature, bound = 0.0, 0.0
                         for j in range(weights.shape[2]):
-                            share, slope = (
+                            share, factor = (
                                 weights[of_chain, number, j],
-                                slopes[of_chain, number, j],
+                                factors[of_chain, number, j],
                             )
                             if share == 0.0:
                                 continue
-                            x = slope * (z + offsets[number] - edges[of_chain, number, j])
+                            x = factor * (z + offsets[number] - edges[of_chain, number, j])
                             size = abs(x)
                             decay = np.exp(-size)
                             probability = 1.0 / (1.0 + decay)
                             loss += share * (max(x, 0.0) + np.log(1.0 + decay))
                             below = probability if x > 0.0 else decay * probability
-                            gradient += share * slope * below
-                            share *= slope * slope
+                            gradient += share * factor * below
+                            share *= factor * factor
                             curvature += share * decay * probability * probability
                             quotient = 0.25
                             if size > SMALL_MARGIN:

@@ -128,7 +128,8 @@ class Gaussians(Broadcast):
     @property
     def outer_products(self) -> Array:
         """E[x x'], packed."""
-        return self.covariances + loops.packed_squares(self.means)
+        rows, columns = np.tril_indices(self.means.shape[1])
+        return self.covariances + self.means[:, rows] * self.means[:, columns]
 
     def full_covariances(self, k: int | None = None) -> Array:
         """The covariances (n x k x k) of the first k numbers, or of all."""

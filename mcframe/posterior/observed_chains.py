@@ -26,7 +26,7 @@ from mcframe.contracts.limits import MOST_STEPS
 from mcframe.numerics.logistic_loops import newton_steps
 from mcframe.posterior.observed import Observed, ObservedBlock
 
-# Weights, slopes and edges (m or 1 x J x N), and constants (m or 1 x N).
+# Weights, factors and edges (m or 1 x J x N), and constants (m or 1 x N).
 LogisticArrays = tuple[Array, Array, Array, Array]
 
 # The width of the interval in which the logarithm of a scale is searched.
@@ -284,14 +284,14 @@ class ObservedChains(ABC):
         if self.all_terms is not None and all(map(operator.is_, self.all_terms[0], arrays)):
             return self.all_terms[1]
         m, n_terms = (max(part[0].shape[axis] for part in arrays) for axis in (0, 2))
-        weights, slopes, edges = np.zeros((3, m, n_numbers, n_terms))
+        weights, factors, edges = np.zeros((3, m, n_numbers, n_terms))
         constants = np.zeros((m, n_numbers))
         for b, part in zip(bent, arrays, strict=True):
             place = blocks[b].part
-            for whole, one in zip((weights, slopes, edges), part, strict=False):
+            for whole, one in zip((weights, factors, edges), part, strict=False):
                 whole[:, place, : one.shape[2]] = one
             constants[:, place] = part[3]
-        self.all_terms = arrays, (weights, slopes, edges, constants)
+        self.all_terms = arrays, (weights, factors, edges, constants)
         return self.all_terms[1]
 
     @cached_property

@@ -79,6 +79,17 @@ class Watch:
         parameters = chains.parameters_at(self.parameter_columns)
         self.traces.append(np.concatenate([z, parameters], axis=1))
 
+    @staticmethod
+    def likely_worst_agree(draws: Array) -> bool:
+        """True if R-hat is below 1.01 for some of the numbers (chains x sweeps x N).
+
+        For those whose means differ most between chains: what is quick to say of chains that
+        disagree.
+        """
+        spreads = np.maximum(draws.var(axis=1).mean(axis=0), TINY)
+        worst = np.argsort(-draws.mean(axis=1).var(axis=0) / spreads)[:FIRST_JUDGED]
+        return largest_r_hat(draws[:, :, worst]) < LARGEST_R_HAT
+
     def draws(self, discarded: int) -> Array:
         """The numbers that were noted since then (chains x sweeps x numbers)."""
         return np.array(self.traces[discarded:]).transpose(1, 0, 2)
@@ -156,7 +167,7 @@ def run_chains(
                 f"{effective:.0f} effective draws ({target:.0f} are needed)",
                 min(effective / target, 1.0),
             )
-            if effective >= target and likely_worst_agree(since_burn_in):
+            if effective >= target and watch.likely_worst_agree(since_burn_in):
                 judged = judge(watch, chains, sweep)
             if judged is not None and judged.n_sweeps == sweep and judged.converged:
                 ending = Ending(
@@ -196,16 +207,6 @@ def effective_draws(draws: Array) -> float:
     if n_sweeps < 4:
         return 0.0
     return float(np.min(effective_sizes(draws), initial=float(n_chains * n_sweeps)))
-
-
-def likely_worst_agree(draws: Array) -> bool:
-    """True if R-hat is below 1.01 for some of the numbers (chains x sweeps x N).
-
-    For those whose means differ most between chains: what is quick to say of chains that disagree.
-    """
-    ratios = draws.mean(axis=1).var(axis=0) / np.maximum(draws.var(axis=1).mean(axis=0), TINY)
-    worst = np.argsort(-ratios)[:FIRST_JUDGED]
-    return largest_r_hat(draws[:, :, worst]) < LARGEST_R_HAT
 
 
 def largest_r_hat(draws: Array) -> float:
