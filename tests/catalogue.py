@@ -52,6 +52,10 @@ def risk(
 INF = np.inf
 KNOWN = (-2.0, 0.0, 0.5, (-INF, 0.5), (0.3, INF), (-1.0, 2.0), (0.4, 0.40001))
 NOT_KNOWN = (INF, (2.0, 1.0), (np.nan, 1.0), (-INF, INF))
+COUNTED = (0.0, 3.0, (4.0, INF), (-INF, 0.0), (-INF, 6.0), (2.0, 5.0), (10.0, 1000.0))
+NOT_COUNTED = (0.5, (0.2, 0.8), (0.0, INF), (-3.0, -1.0), (-INF, INF))
+TIMED = (1e-3, 1.0, 7.5, (0.5, INF), (-INF, 2.0), (0.0, 1.0), (1.0, 3.0), (2.0, 2.0001))
+NOT_TIMED = (0.0, (-INF, 0.0), (2.0, 1.0), (0.0, INF))
 
 LIKELIHOODS = [
     Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
@@ -84,6 +88,11 @@ LIKELIHOODS = [
     Entry(mc.Censored(mc.Gaussian()), KNOWN, NOT_KNOWN),
     Entry(mc.Censored(mc.Gaussian(0.01)), KNOWN, NOT_KNOWN),
     Entry(mc.Censored(mc.Gaussian(30.0)), KNOWN[1:], NOT_KNOWN, scale=5.0),
+    Entry(mc.Censored(mc.Poisson()), COUNTED, NOT_COUNTED),
+    Entry(mc.Censored(mc.Exponential()), TIMED, NOT_TIMED),
+    Entry(mc.Censored(mc.Gamma(2.0)), TIMED, NOT_TIMED),
+    Entry(mc.Censored(mc.Gamma(0.3)), TIMED, NOT_TIMED),
+    Entry(mc.Censored(mc.Gamma(50.0)), TIMED, NOT_TIMED),
     Entry(mc.Censored(likelihood=mc.Gaussian()), (-2.0, 0.0, 0.5), (np.inf,)),
     Entry(mc.Quantile(0.3), (-2.0, 0.0, 0.5), (np.inf,), drawn=True),
     Entry(mc.Quantile(0.5), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
@@ -172,6 +181,17 @@ LIMITED = between(
 )
 
 
+LIMITED_TIMES = between(
+    np.where(np.isinf(LIMITED["lower"]), 0.0, np.exp(LIMITED["lower"] / 4.0)),
+    np.exp(LIMITED["upper"] / 4.0),
+)
+
+
+def mean_of_gamma(z):
+    """The gamma distribution of shape 3 and this logarithm of the mean."""
+    return stats.gamma(3.0, scale=np.exp(z) / 3.0)
+
+
 def censored(distribution):
     """The density where both limits are equal, else the probability between them."""
 
@@ -179,8 +199,8 @@ def censored(distribution):
         of_values, (lower, upper) = distribution(z), ends_of(y)
         masses = of_values.cdf(upper) - of_values.cdf(lower)
         mirrored = of_values.sf(lower) - of_values.sf(upper)
-        masses = np.where(lower > z, mirrored, masses)
-        with np.errstate(divide="ignore"):
+        masses = np.where(of_values.cdf(lower) > 0.5, mirrored, masses)
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(lower == upper, of_values.logpdf(upper), np.log(masses))
 
     return logs
@@ -190,6 +210,7 @@ DISTRIBUTIONS = [
     (mc.Logistic(), Z, 3.0 * Z[::-1], lambda y, z: stats.logistic.logpdf(y, z)),
     (mc.Logistic(0.4), Z, Z + 0.3, lambda y, z: stats.logistic.logpdf(y, z, 0.4)),
     (mc.Censored(mc.Gaussian(2.0)), Z, LIMITED, censored(lambda z: stats.norm(z, 2.0**0.5))),
+    (mc.Censored(mc.Gamma(3.0)), Z / 4.0, LIMITED_TIMES, censored(mean_of_gamma)),
     (mc.Censored(mc.Logistic(0.7)), Z, LIMITED, censored(lambda z: stats.logistic(z, 0.7))),
     (mc.Gaussian(), Z, 3.0 * Z[::-1], lambda y, z: stats.norm.logpdf(y, z)),
     (mc.Gaussian(0.04), Z, Z + 0.3, lambda y, z: stats.norm.logpdf(y, z, 0.2)),

@@ -34,6 +34,33 @@ EXACT = [
     (100.0, 99.0, 99.0 + 2.0**-10, (8.349922176802211, 0.9995116393159492, 0.9999999205271466)),
     (-6.0, -0.5, 0.25, (17.790242499329338, -5.66342073036834, 0.9779843496507193)),
 ]
+# The same of positive values and counts, of the log of the mean: differences of the logarithms
+# of incomplete gamma functions with 80 digits.
+OF_GAMMA = [
+    (mc.Gamma(0.5), 0.0, 1.0, 2.0, (1.8325108361635656, -0.21509090691755456, 0.694823755138537)),
+    (
+        mc.Gamma(0.5),
+        -3.0,
+        1.0,
+        1.25,
+        (11.889354238919987, -10.303251123700257, 10.418789596940542),
+    ),
+    (mc.Gamma(2.0), 4.0, -INF, 0.5, (8.705348280502704, 1.987808233608296, 0.01217308417116389)),
+    (mc.Gamma(30.0), -1.0, 1.0, INF, (24.741199792057003, -53.07082917971978, 80.7936677999999)),
+    (
+        mc.Gamma(30.0),
+        0.1,
+        1.0,
+        1.0000152587890625,
+        (10.456580796841289, 2.854670357094929, 27.14532962860815),
+    ),
+    (mc.Poisson(), 0.0, 2.0, 5.0, (1.3331444465285383, -1.3837209302325582, 0.5774743104380746)),
+    (mc.Poisson(), 5.0, 3.0, 8.0, (118.96275093469784, 140.46929549508442, 148.35473659226147)),
+    (mc.Poisson(), -4.0, 2.0, INF, (8.705348280502704, -1.987808233608296, 0.01217308417116389)),
+    (mc.Poisson(), 6.0, -INF, 100.0, (166.8843921998607, 303.7555152106766, 402.9990389745127)),
+    (mc.Poisson(), 3.0, 19.5, 20.5, (2.421153383941153, 0.08553692318766774, 20.085536923187668)),
+    (mc.Poisson(), 2.0, -INF, 0.0, (7.38905609893065, 7.38905609893065, 7.38905609893065)),
+]
 WORDS = [mc.Censored(mc.Gaussian(0.3)), mc.Censored(mc.Logistic(0.4))]
 LIMITS = [(-INF, 0.5), (0.3, INF), (-1.0, 2.0), (0.4, 0.4 + 1e-6)]
 
@@ -48,6 +75,47 @@ def test_the_normal_probability_keeps_its_digits(z, lower, upper, exact, sd):
     np.testing.assert_allclose(found, exact, rtol=2e-12)
     mirrored = loss.derivatives(-ends[0], -ends[2], -ends[1])
     np.testing.assert_allclose([value, slope, bend], [mirrored[0], -mirrored[1], mirrored[2]])
+
+
+@pytest.mark.parametrize(("word", "z", "lower", "upper", "exact"), OF_GAMMA)
+def test_incomplete_gamma_functions_keep_their_digits(word, z, lower, upper, exact):
+    found = word.of_interval.derivatives(*(np.array([number]) for number in (z, lower, upper)))
+    np.testing.assert_allclose([part[0] for part in found], exact, rtol=1e-9)
+
+
+def test_the_loss_of_counts_is_convex():
+    """The variance of a truncated Poisson count is at most the rate, wherever it is cut."""
+    z = np.linspace(-8.0, 8.0, 401)
+    for least, most in (
+        (0, 0),
+        (0, 3),
+        (2, 5),
+        (5, 50),
+        (10, 11),
+        (100, 200),
+        (3, INF),
+        (400, INF),
+    ):
+        ends = (np.full(z.size, float(end)) for end in (least, most))
+        value, slope, bend = mc.Poisson().of_interval.derivatives(z, *ends)
+        assert np.all(bend >= 0.0)
+        assert np.all(np.diff(slope) >= -1e-9 * np.abs(slope[1:]))
+        assert np.all(np.isfinite(value))
+
+
+@pytest.mark.parametrize("inner", [mc.Exponential(), mc.Gamma(3.0), mc.Poisson()], ids=repr)
+def test_positive_values_and_counts_agree_with_the_reference(inner):
+    rng = np.random.default_rng(0)
+    mean = np.exp(rng.standard_normal((8, 1)) @ rng.standard_normal((1, 3)) * 0.5 + 1.0)
+    y = inner.sample(np.log(mean), rng)
+    upper, lower = np.where(y < 1.0, 1.0, NAN), np.where(y > 4.0, 4.0, NAN)
+    lower[(y >= 2.0) & (y <= 3.0)], upper[(y >= 2.0) & (y <= 3.0)] = 2.0, 3.0
+    values = np.where(np.isnan(lower) & np.isnan(upper), y, NAN)
+    model = mc.Model([mc.Block("x", mc.Censored(inner))], [mc.NuclearNorm(0.7)])
+    data = {"x": mc.Observations(values, lower=lower, upper=upper)}
+    assert mc.verify(model, data).agrees
+    with pytest.raises(mc.BackendError, match="no parabola below their log probability"):
+        mc.posterior(model, data)
 
 
 @pytest.mark.parametrize("word", WORDS, ids=repr)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, between, points_of
 from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
 
 __all__ = [
@@ -548,17 +548,21 @@ class IntervalLoss(ABC):
     def gradient_limits(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """The limits of the derivative for z towards -inf and towards inf."""
 
-    @abstractmethod
+    def centre(self, lower: Array, upper: Array) -> Array:
+        """The predictor of a number within the limits, by default that number itself."""
+        return points_of(between(lower, upper))
+
     def gaussian_bound(
         self, mean: Array, variance: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array, Array]:
         """(value, precision, constant) of a parabola below the logarithm, as ``GaussianBound``."""
+        raise NotImplementedError(f"{type(self).__name__} has no Gaussian bound")
 
-    @abstractmethod
     def expected_derivatives(
         self, mean: Array, variance: Array, lower: Array, upper: Array
     ) -> tuple[Array, Array]:
         """E[-l'(z)] and E[l''(z)] for z ~ N(mean, variance), as ``ExpectedDerivatives``."""
+        raise NotImplementedError(f"{type(self).__name__} has no expected derivatives")
 
     @abstractmethod
     def expression(

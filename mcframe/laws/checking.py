@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array, IntArray, Shape, between, ends_of
 from mcframe.contracts.errors import LawViolation
+from mcframe.contracts.likelihood import ExpectedDerivatives, GaussianBound
 from mcframe.contracts.term import Factored, Prox, Term
 
 STEPS = (0.1, 1.0, 7.0)
@@ -54,6 +55,8 @@ TERM_LAWS: dict[str, Callable[..., None]] = {}
 LIKELIHOOD_LAWS: dict[str, Callable[..., None]] = {}
 # Laws of the likelihood as it is given; all others hold with its parameters fitted.
 PARAMETRIC_LAWS: dict[str, Callable[..., None]] = {}
+# Abilities that only a posterior asks for.
+OF_POSTERIOR = (GaussianBound, ExpectedDerivatives)
 LawT = TypeVar("LawT", bound=Callable[..., None])
 
 
@@ -64,6 +67,9 @@ def law_of(
 
     def add(check: LawT) -> LawT:
         def checked(word: object, *arguments: Array) -> None:
+            refused = getattr(word, "why_no_posterior", None) is not None
+            if refused and any(ability in OF_POSTERIOR for ability in abilities):
+                return
             if all(isinstance(word, ability) for ability in abilities):
                 check(word, *arguments)
 

@@ -360,7 +360,12 @@ def approximation_is_bound(likelihood: Any, z: Array, y: Array) -> None:
             bound, constraints = likelihood.statement(cp, variable, y, near=(near, spread))
             bound_values = stated_value(bound, constraints, y)
             close(bound_values + error, value, 1e-9, "the bound and its error")
-            missed = error - 0.5 * likelihood.curvature * np.square(z - near)
+            if np.isfinite(likelihood.curvature):
+                by_tangent = 0.5 * likelihood.curvature * np.square(z - near)
+            else:
+                at, slope = likelihood.value_and_gradient(near, y)
+                by_tangent = value - at - slope * (z - near)
+            missed = error - by_tangent
             missed[np.abs(z - near) > spread] = 0.0
             worst = float(np.max(missed / (1.0 + np.abs(value))))
             demand(worst <= 1e-9, f"within the spread it misses {worst:g} more than a tangent")
@@ -540,7 +545,7 @@ def cdf_sums_the_density(likelihood: Any, z: Array, y: Array) -> None:
     """
     few = z[:: max(1, len(z) // 20)]
     few = np.clip(few, -8.0, 8.0) if likelihood.z_name else few
-    whole = bool(np.all(likelihood.invalid(points_of(y) + 0.5)))
+    whole = bool(np.all(likelihood.invalid(np.floor(points_of(y)) + 0.5)))
     before = np.full(len(few), -np.inf)
     for probability in PROBABILITIES:
         p = np.full(len(few), probability)

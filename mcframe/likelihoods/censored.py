@@ -34,7 +34,7 @@ def takes_distribution(instance: object, attribute: "attrs.Attribute[Any]", valu
     if not isinstance(value, IntervalProbability):
         raise ModelError(
             f"Censored: likelihood={as_given(value)} was given; one with a distribution function"
-            f" is needed, such as {wording().word('Gaussian')} or {wording().word('Logistic')}"
+            f" is needed, such as {wording().word('Gaussian')} or {wording().word('Poisson')}"
         )
     if isinstance(value, Likelihood) and value.why_no_optimum is not None:
         raise ModelError(
@@ -65,12 +65,13 @@ class Censored(
     noise is log-concave, so that the loss of an interval is convex in z (Prekopa, Acta Sci. Math.
     1973). ``predict`` gives the mean of the likelihood, and intervals and draws are those of new
     values, whatever was known of them. In CVXPY limits of ``Logistic`` are exact; those of
-    ``Gaussian`` are a lower bound of any requested accuracy.
+    others are a lower bound of any requested accuracy.
 
     Parameters
     ----------
     likelihood : Likelihood
-        With a distribution function: ``Gaussian`` of a given variance, or ``Logistic``.
+        With a distribution function: ``Gaussian`` of a given variance, ``Logistic``, ``Poisson``,
+        ``Exponential`` or ``Gamma``. The last three have a certified fit, and no posterior.
 
     Examples
     --------

@@ -11,17 +11,26 @@ from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     ExpectedLogLikelihood,
+    IntervalProbability,
     Likelihood,
     TwiceDifferentiable,
     ValueKind,
 )
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
+from mcframe.likelihoods.gamma_intervals import GammaIntervals
 
 
 @stored
 @attrs.frozen
-class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
+class Gamma(
+    Likelihood,
+    Conjugate,
+    TwiceDifferentiable,
+    Distribution,
+    ExpectedLogLikelihood,
+    IntervalProbability,
+):
     """``l(z, y) = shape (z + y exp(-z))``: positive values with the log link.
 
     Domain: y > 0; the mean is exp(z) and the standard deviation ``exp(z) / sqrt(shape)``. The
@@ -56,6 +65,11 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
     curvature = np.inf  # shape y exp(-z) has no bound
     infimum = -np.inf  # over all y; for one y it is shape (1 + log y)
     bounded_below = True
+
+    @property
+    def of_interval(self) -> GammaIntervals:
+        """The loss by the incomplete gamma functions."""
+        return GammaIntervals(self.shape)
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not positive or not finite."""

@@ -5,6 +5,7 @@ probability that Y lies between two limits is log-concave in z (Prekopa, Acta Sc
 All methods are entrywise; ``IntervalLoss`` says what they return.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,14 @@ import attrs
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, between, points_of
+from mcframe.contracts.arrays import (
+    Array,
+    IntArray,
+    Mask,
+    between,
+    points_of,
+    ranges_of_observations,
+)
 from mcframe.contracts.likelihood import IntervalLoss
 from mcframe.contracts.limits import BISECTIONS, CACHED_NUMBERS, REFINEMENTS
 from mcframe.contracts.rounding import LARGEST_MODERATE, RESULT_ROUNDING, TINY
@@ -127,7 +135,79 @@ class LogisticIntervals(IntervalLoss):
 
 
 @attrs.frozen
-class NormalIntervals(IntervalLoss):
+class BoundedByTangents(IntervalLoss):
+    """A loss that no cone of CVXPY's expresses: a lower bound on it, tight where asked for."""
+
+    @abstractmethod
+    def knots(self, lower: Array, upper: Array, distances: tuple[float, ...]) -> list[Array]:
+        """Predictors so many widths of the noise beyond the limits."""
+
+    @abstractmethod
+    def least_bend(self, first: Array, last: Array, lower: Array, upper: Array) -> Array:
+        """The least second derivative between two predictors, or less."""
+
+    def expression(
+        self, cp: Any, z: Any, lower: Array, upper: Array, near: tuple[Array, float] | None = None
+    ) -> Any:
+        """The largest of 0 and of tangents at some knots beyond the limits.
+
+        Near points p also of a tangent at p that bends by the least second derivative between p -
+        spread and p, and between p and p + spread, and not beyond: a lower bound, since a second
+        derivative is never negative. Within the distance d <= spread of p it misses a share of d^2
+        that falls with the spread.
+        """
+        knots = TANGENT_KNOTS if near is None else GLOBAL_KNOTS
+        tangents = [
+            value + cp.multiply(slope, z - at)
+            for at, value, slope in self.tangents(lower, upper, knots)
+        ]
+        if near is None:
+            return cp.maximum(0.0, *tangents)
+        points, spread = near
+        value, slope, left, right = self.bent(points, spread, lower, upper)
+        d = z - points
+        # CVXPY's huber(d, spread) is d^2 up to the spread and linear beyond.
+        bent = value + cp.multiply(slope, d)
+        bent += cp.multiply(left / 2, cp.huber(cp.neg(d), spread))
+        bent += cp.multiply(right / 2, cp.huber(cp.pos(d), spread))
+        return cp.maximum(0.0, bent, *tangents)
+
+    def expression_error(
+        self, near: tuple[Array, float], z: Array, lower: Array, upper: Array
+    ) -> Array:
+        """The loss minus the largest of them, by the same formulas in plain arithmetic."""
+        points, spread = near
+        value, slope, left, right = self.bent(points, spread, lower, upper)
+        d = z - points
+        bent = value + slope * d
+        for bend, far in ((left, np.maximum(-d, 0.0)), (right, np.maximum(d, 0.0))):
+            close = np.minimum(far, spread)
+            bent = bent + bend * close * (far - close / 2)
+        tangents = [
+            value + slope * (z - at)
+            for at, value, slope in self.tangents(lower, upper, GLOBAL_KNOTS)
+        ]
+        bound = np.maximum.reduce([np.zeros_like(z), bent, *tangents])
+        return np.maximum(self.derivatives(z, lower, upper)[0] - bound, 0.0)
+
+    def bent(
+        self, points: Array, spread: float, lower: Array, upper: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Loss and derivative at points, and the least second derivatives on either side."""
+        value, slope, _ = self.derivatives(points, lower, upper)
+        left = self.least_bend(points - spread, points, lower, upper)
+        return value, slope, left, self.least_bend(points, points + spread, lower, upper)
+
+    def tangents(
+        self, lower: Array, upper: Array, distances: tuple[float, ...]
+    ) -> list[tuple[Array, Array, Array]]:
+        """Points on both sides of the interval, the losses there and their derivatives."""
+        points = self.knots(lower, upper, distances)
+        return [(at, *self.derivatives(at, lower, upper)[:2]) for at in points]
+
+
+@attrs.frozen
+class NormalIntervals(BoundedByTangents):
     """Y ~ N(z, sd^2): ``-log(Phi((upper - z) / sd) - Phi((lower - z) / sd))``.
 
     The derivative is (z - E[Y | lower < Y < upper]) / sd^2, the second one ``(1 - Var[Y | lower <
@@ -188,80 +268,22 @@ class NormalIntervals(IntervalLoss):
 
         return expected_pair(derivatives, mean, np.sqrt(variance), self.sd)
 
-    def expression(
-        self, cp: Any, z: Any, lower: Array, upper: Array, near: tuple[Array, float] | None = None
-    ) -> Any:
-        """The largest of 0 and of tangents at some knots beyond the limits.
+    def knots(self, lower: Array, upper: Array, distances: tuple[float, ...]) -> list[Array]:
+        """Predictors below the lower and above the upper limit."""
+        least, largest = ranges_of_observations(between(lower, upper))
+        points = [least - self.sd * distance for distance in distances]
+        return points + [largest + self.sd * distance for distance in distances]
 
-        Near points p also of a tangent at p that bends by the least second derivative between p -
-        spread and p, and between p and p + spread, and not beyond: a lower bound, since a second
-        derivative is never negative. Within the distance d <= spread of p it misses a share of d^2
-        that falls with the spread.
+    def least_bend(self, first: Array, last: Array, lower: Array, upper: Array) -> Array:
+        """The second derivative where it is least: the nearest predictor to the middle.
+
+        It falls towards the middle of the interval, or towards the side that has no limit, and
+        rises beyond.
         """
-        knots = TANGENT_KNOTS if near is None else GLOBAL_KNOTS
-        tangents = [
-            value + cp.multiply(slope, z - at)
-            for at, value, slope in self.tangents(lower, upper, knots)
-        ]
-        if near is None:
-            return cp.maximum(0.0, *tangents)
-        points, spread = near
-        value, slope, left, right = self.bent(points, spread, lower, upper)
-        d = z - points
-        # CVXPY's huber(d, spread) is d^2 up to the spread and linear beyond.
-        bent = value + cp.multiply(slope, d)
-        bent += cp.multiply(left / 2, cp.huber(cp.neg(d), spread))
-        bent += cp.multiply(right / 2, cp.huber(cp.pos(d), spread))
-        return cp.maximum(0.0, bent, *tangents)
-
-    def expression_error(
-        self, near: tuple[Array, float], z: Array, lower: Array, upper: Array
-    ) -> Array:
-        """The loss minus the largest of them, by the same formulas in plain arithmetic."""
-        points, spread = near
-        value, slope, left, right = self.bent(points, spread, lower, upper)
-        d = z - points
-        bent = value + slope * d
-        for bend, far in ((left, np.maximum(-d, 0.0)), (right, np.maximum(d, 0.0))):
-            close = np.minimum(far, spread)
-            bent = bent + bend * close * (far - close / 2)
-        tangents = [
-            value + slope * (z - at)
-            for at, value, slope in self.tangents(lower, upper, GLOBAL_KNOTS)
-        ]
-        bound = np.maximum.reduce([np.zeros_like(z), bent, *tangents])
-        return np.maximum(self.derivatives(z, lower, upper)[0] - bound, 0.0)
-
-    def bent(
-        self, points: Array, spread: float, lower: Array, upper: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """Loss and derivative at points, and the least second derivatives on either side.
-
-        The second derivative falls towards the middle of the interval, or towards the side that
-        has no limit, and rises beyond: it is least at the point that is nearest to that.
-        """
-        value, slope, bend = self.derivatives(points, lower, upper)
-        with np.errstate(invalid="ignore"):
-            middle = np.where(
-                np.isinf(lower),
-                -np.inf,
-                np.where(np.isinf(upper), np.inf, 0.5 * lower + 0.5 * upper),
-            )
-        least = []
-        for first, last in ((points - spread, points), (points, points + spread)):
-            flattest = np.clip(middle, first, last)
-            least.append(np.minimum(bend, self.derivatives(flattest, lower, upper)[2]))
-        return value, slope, least[0], least[1]
-
-    def tangents(
-        self, lower: Array, upper: Array, knots: tuple[float, ...]
-    ) -> list[tuple[Array, Array, Array]]:
-        """Points on both sides of the interval, the losses there and their derivatives."""
-        least = np.where(np.isinf(lower), upper, lower)
-        largest = np.where(np.isinf(upper), lower, upper)
-        points = [least - self.sd * knot for knot in knots]
-        points += [largest + self.sd * knot for knot in knots]
-        return [(at, *self.derivatives(at, lower, upper)[:2]) for at in points]
+        one_sided = np.isinf(lower) | np.isinf(upper)
+        middle = np.where(one_sided, np.where(np.isinf(lower), -np.inf, np.inf), 0.0)
+        middle = np.where(one_sided, middle, points_of(between(lower, upper)))
+        return self.derivatives(np.clip(middle, first, last), lower, upper)[2]
 
 
 def normal_interval(a: Array, b: Array, width: Array) -> tuple[Array, Array, Array]:
@@ -373,7 +395,7 @@ def conjugate_of_interval(
         return slope - sought[chosen], bend
 
     everywhere = np.arange(places.size)
-    middle = points_of(between(lower, upper))
+    middle = loss.centre(lower, upper)
     low, high = middle - unit, middle + unit
     for k in range(BISECTIONS):
         too_high, too_low = excess(low, everywhere)[0] > 0.0, excess(high, everywhere)[0] < 0.0

@@ -14,10 +14,12 @@ from mcframe.contracts.likelihood import (
     CountLoss,
     Distribution,
     ExpectedLogLikelihood,
+    IntervalProbability,
     TwiceDifferentiable,
 )
 from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
+from mcframe.likelihoods.gamma_intervals import PoissonIntervals
 
 # Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
 NORMAL_MEAN = 1e15
@@ -59,7 +61,14 @@ def poisson_counts(mean: Array, rng: np.random.Generator) -> Array:
 
 @stored
 @attrs.frozen
-class Poisson(CountLoss, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
+class Poisson(
+    CountLoss,
+    Conjugate,
+    TwiceDifferentiable,
+    Distribution,
+    ExpectedLogLikelihood,
+    IntervalProbability,
+):
     """``l(z, y) = exp(z) - y z``: the Poisson loss with the log link.
 
     Domain: counts 0, 1, 2, ...; the mean is exp(z). The negative log-likelihood without its
@@ -75,6 +84,11 @@ class Poisson(CountLoss, Conjugate, TwiceDifferentiable, Distribution, ExpectedL
 
     infimum = -np.inf  # over all counts; for one count y it is y - y log y
     bounded_below = True
+
+    @property
+    def of_interval(self) -> PoissonIntervals:
+        """The loss by the incomplete gamma functions."""
+        return PoissonIntervals()
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient exp(z) - y."""
