@@ -17,13 +17,14 @@ from mcframe.contracts.likelihood import (
     IntervalLoss,
     IntervalProbability,
     Likelihood,
+    LogisticTerms,
     TwiceDifferentiable,
     ValueKind,
 )
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import as_given, instead_of_class
 from mcframe.contracts.wording import wording
-from mcframe.likelihoods.intervals import conjugate_of_interval
+from mcframe.likelihoods.intervals import LogisticIntervals, conjugate_of_interval
 
 
 def takes_distribution(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -52,6 +53,7 @@ class Censored(
     Distribution,
     GaussianBound,
     ExpectedDerivatives,
+    LogisticTerms,
     Approximated,
 ):
     """``l(z, y)`` of a likelihood where y is known, ``-log P(lower <= Y <= upper | z)`` of limits.
@@ -331,6 +333,11 @@ class Censored(
             of_values, self.of_interval.expected_derivatives, y, mean, variance
         )
         return slope, bend
+
+    def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array] | None:
+        """The terms of logistic noise, values as two equal limits; None of other noise."""
+        loss = self.of_interval
+        return loss.logistic_terms(*ends_of(y)) if isinstance(loss, LogisticIntervals) else None
 
     # ------------------------------------------------------------------------------ in CVXPY
 

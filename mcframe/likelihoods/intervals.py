@@ -80,6 +80,19 @@ class LogisticIntervals(IntervalLoss):
         slope = (slope_above - slope_below) / self.scale
         return value, slope, (bend_above + bend_below) / self.scale**2
 
+    def logistic_terms(self, lower: Array, upper: Array) -> tuple[Array, Array, Array, Array]:
+        """One term for each limit, of weight 0 where there is none; values are both limits.
+
+        Of a value the constant is minus the logarithm of 4, so that the loss is 0 there.
+        """
+        edges = np.stack([upper, lower])
+        weights = np.isfinite(edges).astype(np.float64)
+        slopes = np.array([[1.0], [-1.0]]) / self.scale * np.ones(lower.size)
+        exact = lower == upper
+        gaps = np.where(exact, self.scale, upper - lower) / self.scale
+        constants = np.where(exact, -np.log(4.0), gap_loss(gaps))
+        return weights, slopes, np.where(weights > 0.0, edges, 0.0), constants
+
     def gradient_limits(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """-1 / scale and 1 / scale, 0 on a side without a limit."""
         steepest = 1.0 / self.scale

@@ -13,6 +13,7 @@ from mcframe.contracts.likelihood import (
     ExpectedDerivatives,
     GaussianBound,
     IntervalProbability,
+    LogisticTerms,
     RealValueLoss,
     TwiceDifferentiable,
 )
@@ -34,6 +35,7 @@ class Logistic(
     GaussianBound,
     ExpectedDerivatives,
     IntervalProbability,
+    LogisticTerms,
 ):
     """``l(z, y) = 2 log cosh(u / 2)``, u = (z - y) / scale: noise of a logistic distribution.
 
@@ -136,6 +138,10 @@ class Logistic(
         """(1 - 2 E s(u)) / scale and 2 E s'(u) / scale^2, s(u) = 1 / (1 + exp(-u))."""
         first, second = expected_logistic((mean - y) / self.scale, variance / self.scale**2)
         return (1.0 - 2.0 * first) / self.scale, 2.0 * second / self.scale**2
+
+    def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array]:
+        """Two terms of slopes 1 / scale and -1 / scale at y."""
+        return self.of_interval.logistic_terms(y, y)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """logistic(u) + logistic(-u) - 2 log 2."""
