@@ -211,7 +211,7 @@ class GammaIntervals(LogLinkIntervals):
         return (b - a) * (1.0 + np.abs(self.shape - x) + np.sqrt(x)) <= 1.0
 
     def narrow_form(self, a: Array, width: Array) -> Tail:
-        """By quadrature over the interval, relative to the density in its middle m.
+        """A quadrature over the interval, relative to the density in its middle m.
 
         The slope of the log density is g = shape - exp(t): the derivatives are E[g] and Var[g] -
         E[exp(t)].

@@ -140,7 +140,7 @@ class Logistic(
         return (1.0 - 2.0 * first) / self.scale, 2.0 * second / self.scale**2
 
     def logistic_terms(self, y: Array) -> tuple[Array, Array, Array, Array]:
-        """Two terms of slopes 1 / scale and -1 / scale at y."""
+        """Two terms at y, of the factors 1 / scale and -1 / scale."""
         return self.of_interval.logistic_terms(y, y)
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
