@@ -25,7 +25,9 @@ from .catalogue import LIKELIHOODS
 BOUNDED = [
     entry
     for entry in LIKELIHOODS
-    if isinstance(entry.word, GaussianBound) and getattr(entry.word, "thresholds", 0) is not None
+    if isinstance(entry.word, GaussianBound)
+    and entry.word.why_no_posterior is None
+    and getattr(entry.word, "thresholds", 0) is not None
 ]
 SINGLE = [entry for entry in BOUNDED if entry.word.width == 1]
 EXPECTED = [entry for entry in LIKELIHOODS if isinstance(entry.word, ExpectedLogLikelihood)]
