@@ -87,11 +87,11 @@ class LogisticIntervals(IntervalLoss):
         """
         edges = np.stack([upper, lower])
         weights = np.isfinite(edges).astype(np.float64)
-        slopes = np.array([[1.0], [-1.0]]) / self.scale * np.ones(lower.size)
+        factors = np.array([[1.0], [-1.0]]) / self.scale * np.ones(lower.size)
         exact = lower == upper
         gaps = np.where(exact, self.scale, upper - lower) / self.scale
         constants = np.where(exact, -np.log(4.0), gap_loss(gaps))
-        return weights, slopes, np.where(weights > 0.0, edges, 0.0), constants
+        return weights, factors, np.where(weights > 0.0, edges, 0.0), constants
 
     def gradient_limits(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """-1 / scale and 1 / scale, 0 on a side without a limit."""
