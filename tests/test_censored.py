@@ -265,6 +265,15 @@ def test_forms_mean_the_same(form):
     assert other.problem.n_observed == plain.problem.n_observed
 
 
+def test_the_problem_says_of_how_many_entries_limits_are_known():
+    model, data, _ = example(mc.Gaussian(0.16))
+    given = data["x"]
+    limited = np.count_nonzero(~np.isnan(given.lower) | ~np.isnan(given.upper))
+    observed = limited + np.count_nonzero(~np.isnan(given.values))
+    text = str(mc.explain(model, data))
+    assert f"{observed} observed ({observed / 48:.0%}), {limited} of them between limits" in text
+
+
 def test_limits_common_to_a_column_or_to_all():
     values = np.array([[1.0, NAN], [NAN, 2.0], [3.0, 0.5]])
     model = mc.Model([mc.Block("x", mc.Censored(mc.Gaussian()))], [mc.NuclearNorm(0.1)])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, is_interval
 from mcframe.contracts.errors import DataError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.rounding import TINY
@@ -421,9 +421,11 @@ class Problem:
         for block in self.model.blocks:
             table = self.tables[block.name].in_data_units()
             unlabeled = table.has_implicit_cells or table.n_entries > table.n_observed
+            n_limited = int(np.count_nonzero(is_interval(table.observations)))
             lines.append(
                 f"{block.name}: {table.shape[0]} x {table.shape[1]},"
                 f" {table.n_observed} observed ({table.n_observed / table.n_cells:.0%})"
+                + f", {n_limited} of them between limits" * (n_limited > 0)
                 + ", the others carry loss as unlabeled" * unlabeled
                 + ", with weights" * (table.weights is not None)
                 + ", with offsets" * (table.offset is not None)
