@@ -71,7 +71,7 @@ from mcframe.selection import (
     path,
     weight_max,
 )
-from mcframe.tables import Completion, Declared, complete, declare
+from mcframe.tables import Completion, Declared, complete, declare, only_if
 from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # Rows that are not all in one process: they register what verbs ask of them
@@ -142,6 +142,7 @@ __all__ = [
     "from_triples",
     "laws",
     "load",
+    "only_if",
     "path",
     "pool",
     "posterior",

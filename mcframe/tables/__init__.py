@@ -1,5 +1,6 @@
 """A table of any columns becomes a model, and a completed table."""
 
+from mcframe.tables.applicability import only_if
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
@@ -15,4 +16,5 @@ __all__ = [
     "DeclaredColumn",
     "complete",
     "declare",
+    "only_if",
 ]

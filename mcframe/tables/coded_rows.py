@@ -15,6 +15,7 @@ from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
+from mcframe.tables.applicability import Applicability
 from mcframe.tables.coding import Choice, Numbers
 from mcframe.tables.columns import (
     Bounds,
@@ -169,6 +170,8 @@ class CodedRows:
     def filled(self, codes: Mapping[Any, Array]) -> Any:
         """The rows with codes at their missing entries, by name; constants are filled."""
         changed = []
+        by_name = {declared_column.name: declared_column for declared_column in self.declared}
+        applicability = Applicability(by_name, self.columns, self.table.shape[0])
         asked = {
             declared_column.name: rows
             for declared_column, rows in self.missing_entries(self.declared)
@@ -197,6 +200,13 @@ class CodedRows:
             values = list(declared_column.constant) * missing.size
             if coding is not None and missing.size:
                 values = coding.values(codes[declared_column.name])
+            if declared_column.condition is not None:
+                fillable = applicability.holds(declared_column.condition, codes)
+                pairs = zip(values, missing, strict=True)
+                values = [value if fillable[row] else None for value, row in pairs]
+                if column is not None:
+                    values = [value for value in values if value is not None]
+                    missing = missing[fillable[missing]]
             if column is None:
                 changed.append(declared_column.column.like(self.table, values))
             else:

@@ -13,6 +13,7 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import a_type, counted, instead_of_class, is_word, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.model.long_lists import list_of_entries
+from mcframe.tables.applicability import split_types, with_conditions
 from mcframe.tables.coding import Choice
 from mcframe.tables.columns import Bounds, read_columns, read_frame, text_as_numbers, warn_of_text
 from mcframe.tables.declared_column import (
@@ -71,6 +72,7 @@ def read_table(
     ``option`` is what ``missing`` is called where warnings name it.
     """
     table = read_frame(frame)
+    types, conditions = split_types(types)
     declared_types = checked_types(types, table.columns)
     gaps = checked_gaps(missing, declared_types, table.columns, option)
     columns = [
@@ -113,7 +115,7 @@ def read_table(
                 f" the {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
                 " others count as missing for the model, and stay as they are",
             )
-    return ReadTable(table, placed)
+    return ReadTable(table, with_conditions(placed, conditions))
 
 
 def checked_gaps(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import attrs
 import numpy as np
 
 from mcframe.contracts.errors import ModelError, warn_caller
@@ -17,6 +18,7 @@ from mcframe.contracts.validators import (
 )
 from mcframe.contracts.wording import wording
 from mcframe.runtime.progress import stage
+from mcframe.tables.applicability import with_where
 from mcframe.tables.by_optimum import complete_by_optimum
 from mcframe.tables.coding import Numbers
 from mcframe.tables.column_types import read_table, warn_of_list
@@ -39,6 +41,7 @@ def complete(
     types: Mapping[Any, Any] | None = None,
     *,
     missing: Missing = None,
+    where: Any = None,
     method: Literal["posterior", "optimum"] | None = None,
     random_state: RandomState = 0,
     groups: Any = None,
@@ -77,6 +80,10 @@ def complete(
     Parameters
     ----------
     frame, types, missing : as in ``declare``
+    where : array or table of truth values (rows x columns), optional
+        True at the entries that are to be filled; other gaps stay empty, in ``table`` and in
+        draws. By default all gaps are filled but those of columns that do not apply to a row
+        (``mc.only_if``).
     method : "posterior" or "optimum", optional
         The default is "posterior", or "optimum" if ``types`` contains a likelihood, which the
         posterior cannot use.
@@ -135,6 +142,8 @@ def complete(
     seed = Options.random_state(random_state)
     with stage("complete", Options.progress(progress)):
         table = read_table(frame, types, missing)
+        shape = table.frame.shape
+        table = attrs.evolve(table, columns=with_where(table.columns, where, shape))
         warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):
             completed = complete_by_optimum(table, seed, groups)

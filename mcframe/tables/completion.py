@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.rounding import TINY
@@ -36,6 +36,7 @@ from mcframe.tables.declared_column import (
     codes_of_intervals,
     data_of,
     members_of,
+    predicted_codes,
 )
 from mcframe.tables.formula_terms import Formula
 from mcframe.tables.native_tables import like_frame
@@ -427,6 +428,21 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             errors[column.name] = coding.unit * sds
         return errors
 
+    @cached_property
+    def left_empty(self) -> dict[Any, Mask]:
+        """The entries of columns that are filled that stay empty: they do not apply, or ``where``.
+
+        By the name of the column.
+        """
+        codes = {}
+        if any(column.condition is not None for column in self.declared.columns):
+            codes = predicted_codes(self.answer, self.declared.missing_entries())
+        applicability = self.declared.applicability
+        return {
+            column.name: column.column.missing & ~applicability.fillable(column.name, codes)
+            for column in self.declared.columns
+        }
+
     @property
     def posterior(self) -> Posterior:
         """The posterior; an optimum has none, which is a ``ModelError`` and ``AttributeError``."""
@@ -463,6 +479,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             numbers = np.where(missing, np.nan, 0.0)
             if column.name in errors:
                 numbers[missing] = errors[column.name]
+            numbers[self.left_empty[column.name]] = np.nan
             columns.append(numbers)
         names = [column.name for column in self.declared.columns]
         return like_frame(self.declared.frame, names, columns)
@@ -817,12 +834,15 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 "missing": column.share_missing,
                 "weight": None if self.chosen is None else self.chosen.best_weight,
             }
-            if column.name in sds and isinstance(column.coding, Choice):
-                expected = column.coding.expected_errors(self.probabilities[column.name])
+            filled = ~self.left_empty[column.name][column.column.missing]
+            if column.name in sds and not filled.any():
+                pass  # nothing was filled
+            elif column.name in sds and isinstance(column.coding, Choice):
+                expected = column.coding.expected_errors(self.probabilities[column.name][filled])
                 row["sd"] = float(np.mean(expected))
             elif column.name in sds:
-                largest = max(float(np.max(sds[column.name])), TINY)
-                shares = sds[column.name] / largest  # squares of sds may overflow
+                largest = max(float(np.max(sds[column.name][filled])), TINY)
+                shares = sds[column.name][filled] / largest  # squares of sds may overflow
                 row["sd"] = largest * float(np.sqrt(np.mean(np.square(shares))))
             if scores is not None:
                 row |= {name: getattr(scores, name) for name in SCORE_COLUMNS}
@@ -847,7 +867,9 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
     def _summary(self) -> tuple[str, str]:
         """The number of filled entries with the answer, and the way in which it was chosen."""
         missing = [
-            column.column.missing.sum() for column in self.declared.columns if column.is_filled
+            int(np.count_nonzero(column.column.missing & ~self.left_empty[column.name]))
+            for column in self.declared.columns
+            if column.is_filled
         ]
         answer, chosen = self.answer, self.chosen
         if isinstance(answer, Posterior):
@@ -900,6 +922,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 f" {counted(len(tested), 'column')} with an error of 5% in all; whether"
                 " they depend on the missing value itself, no table shows"
             )
+        empty = [
+            f"{plain(column.name)!r} ({np.count_nonzero(self.left_empty[column.name])})"
+            for column in self.declared.columns
+            if column.is_filled and self.left_empty[column.name].any()
+        ]
+        if empty:
+            sentences.append(f"gaps that stay empty, as declared: {listed(empty)}")
         scales = [
             f"{plain(column.name)!r} as {coding.scale_in_words}"
             + f" (log density of its held-out numbers +{coding.scale_gain:.2f})"

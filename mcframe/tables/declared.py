@@ -17,6 +17,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
+from mcframe.tables.applicability import Applicability
 from mcframe.tables.coded_rows import CodedRows, conditioned
 from mcframe.tables.coding import BaseCoding, Choice, Numbers
 from mcframe.tables.columns import read_frame
@@ -119,10 +120,20 @@ class Declared(Generic[Frame]):
             )
         return fit
 
+    @property
+    def applicability(self) -> Applicability:
+        """Which entries of this table are filled."""
+        declared = {column.name: column for column in self.columns}
+        columns = {name: column.column for name, column in declared.items()}
+        return Applicability(declared, columns, self.frame.shape[0])
+
     def with_codes(self, codes: Mapping[Any, Array]) -> Frame:
         """The table with the given codes at its missing entries; constants are filled."""
+        applicability = self.applicability
         changed = [
-            column.filled_with(codes.get(column.name, np.zeros(0)))
+            column.filled_with(
+                codes.get(column.name, np.zeros(0)), applicability.fillable(column.name, codes)
+            )
             for column in self.columns
             if column.is_changed
             and (column.place is None or column.name in codes or not column.column.missing.any())

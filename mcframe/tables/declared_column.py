@@ -70,6 +70,10 @@ class DeclaredColumn:
         Its column number in its block; None if it is in no block.
     is_skipped : bool
         Whether it was declared to be set aside.
+    condition : OnlyIf or None
+        To which rows the column applies; None for all.
+    fillable : mask (n_items,) or None
+        The rows of the table in which it may be filled; None for all.
     """
 
     column: Column
@@ -81,6 +85,8 @@ class DeclaredColumn:
     constant: tuple[Any, ...] = ()
     place: int | None = None
     is_skipped: bool = False
+    condition: Any = None
+    fillable: Mask | None = None
 
     @property
     def name(self) -> Any:
@@ -136,13 +142,17 @@ class DeclaredColumn:
         """True if the column comes back changed: filled, or text that is numbers as numbers."""
         return self.is_filled and (self.column.is_converted or bool(self.column.missing.any()))
 
-    def filled_with(self, codes: Array) -> Any:
-        """The column with these codes at its missing entries, and a constant one with that."""
+    def filled_with(self, codes: Array, fillable: Mask) -> Any:
+        """The column with these codes at its missing entries, and a constant one with that.
+
+        Entries of rows that are not ``fillable`` stay empty.
+        """
         rows = np.flatnonzero(self.column.missing)
         values = list(self.constant) * rows.size
         if self.place is not None and rows.size:
             values = self.block_coding.values(codes)
-        return self.column.filled(rows, values)
+        chosen = [value for value, row in zip(values, rows, strict=True) if fillable[row]]
+        return self.column.filled(rows[fillable[rows]], chosen)
 
 
 def columns_set_aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:

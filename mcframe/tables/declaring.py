@@ -12,6 +12,7 @@ from mcframe.contracts.validators import as_given, listed, plain, suggests_optio
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
+from mcframe.tables.applicability import split_types, with_conditions
 from mcframe.tables.column_types import (
     checked_gaps,
     checked_types,
@@ -82,6 +83,7 @@ def declare(
         ``("number", 0, None)``, to which predictions are limited; levels from the lowest to the
         highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. If a
         declared category has more than 100 values, the 100 most frequent are classes.
+        ``mc.only_if("married")`` says to which rows a column applies.
     missing : list of values, or dict from column name to such a list, optional
         Values that stand for missing ones beside NaN and None, such as ``[-99, "don't know"]`` in
         all columns, or ``{"age": [-99], "answer": [8, 9]}``. They are filled like other gaps, and
@@ -154,6 +156,7 @@ def declared_by(
     if not isinstance(model, Model):
         raise ModelError(f"model={as_given(model)} was given with columns; a Model is needed")
     table = read_frame(frame)
+    types, conditions = split_types(types)
     declared_types = checked_types(types, table.columns)
     gaps = checked_gaps(missing, declared_types, table.columns)
     places = checked_blocks(model, columns, table.columns)
@@ -171,7 +174,8 @@ def declared_by(
         attrs.evolve(block, likelihood=block.likelihood.from_zero()) for block in model.blocks
     ]
     model = Model(blocks, model.terms)
-    return Declared.of(placed_columns([*placed, *outside]), table, model)
+    columns = with_conditions(placed_columns([*placed, *outside]), conditions)
+    return Declared.of(columns, table, model)
 
 
 def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any, str]:

@@ -95,14 +95,14 @@ class MeanOfColumn:
 def means_of_columns(completed: "Completion[Any]") -> dict[Any, MeanOfColumn]:
     """The means of numbers, counts, dates and labels with missing values, by column.
 
-    Of a posterior alone; categories and levels have none.
+    Of a posterior alone; categories and levels have none, nor columns with gaps that stay empty.
     """
     means: dict[Any, MeanOfColumn] = {}
     asked = completed.declared.missing_entries(Numbers)
     filled = {column.name: codes for column, codes in answers(completed.answer, asked)}
     for column in completed.declared.columns:
         errors = completed.expected_errors.get(column.name)
-        if errors is None or column.place is None:
+        if errors is None or column.place is None or completed.left_empty[column.name].any():
             continue
         if isinstance(column.coding, Numbers):
             unit = column.coding.unit
