@@ -1,6 +1,6 @@
 """Entries that are to be filled, and gaps that are none: values that do not apply to a row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -10,9 +10,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import a_type, counted, listed, plain
+from mcframe.contracts.validators import a_type, counted, listed, plain, suggests_options
 from mcframe.contracts.wording import wording
-from mcframe.model.labels import is_frame
+from mcframe.model.labels import is_frame, is_missing
 from mcframe.tables.columns import Column
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.gaps import meant_column
@@ -21,7 +21,7 @@ from mcframe.tables.gaps import meant_column
 @stored
 @attrs.frozen
 class OnlyIf:
-    """What ``only_if`` declares.
+    """The rows to which a column applies, as ``only_if`` declares them.
 
     Attributes
     ----------
@@ -39,6 +39,7 @@ class OnlyIf:
         return f"only if {plain(self.column)!r} is {plain(self.equals)!r}"
 
 
+@suggests_options
 def only_if(column: Any, equals: Any = True, kind: Any = None) -> OnlyIf:
     """Declare that a column applies only to rows in which another one has a certain value.
 
@@ -113,6 +114,12 @@ def with_conditions(
                 )
             chain.append(following)
         other, column = by_name[condition.column], by_name[name].column
+        value = condition.equals
+        if not isinstance(value, Hashable) or is_missing(value) or value != value:
+            raise ModelError(
+                f"{declared} applies if {plain(other.name)!r} equals {value!r}; give a value that"
+                " the column has"
+            )
         holds = values_equal(other.column, condition.equals)
         if not holds.any():
             values = listed([repr(plain(value)) for value in other.column.distinct[:5]])
@@ -131,8 +138,8 @@ def with_conditions(
 
 
 def values_equal(column: Column, value: Any) -> Mask:
-    """Where a column has a value; False where it is missing."""
-    return np.array([each is not None and bool(each == value) for each in column.values])
+    """True in the rows in which a column has a value; False where it is missing."""
+    return np.array([entry is not None and bool(entry == value) for entry in column.values])
 
 
 def with_where(
@@ -160,8 +167,8 @@ def with_where(
     mask = np.asarray(mask)
     if mask.shape != shape or mask.dtype != np.bool_:
         raise DataError(
-            f"where is {a_type(where)} of shape {mask.shape} and dtype {mask.dtype}; True for the"
-            f" entries to fill and False for others are needed, in the shape {shape} of the table"
+            f"where is {a_type(where)} of shape {mask.shape} and dtype {mask.dtype}; truth values"
+            f" in the shape {shape} of the table are needed, true at the entries to fill"
         )
     places = {name: place for place, name in enumerate(names)}
     return tuple(attrs.evolve(column, fillable=mask[:, places[column.name]]) for column in columns)

@@ -248,12 +248,14 @@ class Pooled:
     def places_of(self, names: Sequence[str]) -> IntArray:
         """The places of estimates with these names."""
         labelled = is_labelled(self.estimate)
-        known = [*self.estimate.index] if labelled else [*self.names]
-        unknown = [name for name in names if name not in known]
+        labels = [*self.estimate.index] if labelled else [*self.names]
+        unknown = [name for name in names if name not in labels]
         if unknown or isinstance(names, str) or not len(names):
-            of_known = f"the estimates are {listed(known)}" if known else "estimates have no names"
+            of_known = (
+                f"the estimates are {listed(labels)}" if labels else "estimates have no names"
+            )
             raise ModelError(f"names={plain(names)!r} was given; {of_known}")
-        return np.array([known.index(name) for name in names])
+        return np.array([labels.index(name) for name in names])
 
     def checked_covariances(self, method: str) -> Array:
         """The covariance matrices, or a ``ModelError`` where there are none."""

@@ -116,7 +116,7 @@ def regressions(
     m: int,
     random_state: RandomState,
     shift: Mapping[Any, float] | None,
-) -> "list[Regression]":
+) -> "list[TableRegression]":
     """The regression of a formula on each completed table, given or drawn."""
     if not isinstance(formula, str):
         raise ModelError(
@@ -320,17 +320,17 @@ def pool_comparison(
         ]
         return pool_chi_square(statistics, len(places))
 
-    def log_likelihood(fits: Sequence[Regression]) -> float:
+    def log_likelihood(fits: Sequence[TableRegression]) -> float:
         """The mean over tables, each at its own estimates."""
         return float(np.mean([fit.log_likelihood(*fit.parameters) for fit in fits]))
 
-    def pooled(fits: Sequence[Regression]) -> float:
+    def pooled(fits: Sequence[TableRegression]) -> float:
         """The log likelihood at the means of the estimates, or of all tables as one."""
         if method == "D3":
             pairs = zip(*[fit.parameters for fit in fits], strict=True)
             means = [np.mean(part, axis=0) for part in pairs]
             return float(np.mean([fit.log_likelihood(*means) for fit in fits]))
-        whole = Regression.of(
+        whole = TableRegression.of(
             fits[0].names,
             np.vstack([fit.design for fit in fits]),
             np.concatenate([fit.outcome for fit in fits]),
@@ -386,7 +386,7 @@ def warn_of_terms(formula: Formula, why: str) -> None:
 
 
 @attrs.frozen(eq=False)
-class Regression:
+class TableRegression:
     """A regression on one completed table: least squares, or logistic for labels.
 
     Attributes
@@ -407,7 +407,9 @@ class Regression:
     covariance: Array
 
     @classmethod
-    def of(cls, names: list[str], design: Array, outcome: Array, is_label: bool) -> "Regression":
+    def of(
+        cls, names: list[str], design: Array, outcome: Array, is_label: bool
+    ) -> "TableRegression":
         """The coefficients and their covariance, in columns of the size 1."""
         n_rows, n_terms = design.shape
         if n_rows <= n_terms:
@@ -451,7 +453,7 @@ class Regression:
         return -0.5 * (self.n_rows * math.log(variance) + float(residuals @ residuals) / variance)
 
 
-def fitted(formula: Formula, table: Any) -> Regression:
+def fitted(formula: Formula, table: Any) -> TableRegression:
     """The regression of a formula on one table."""
     columns = {column.name: column for column in read_columns(read_frame(table))}
     formula.check(list(columns))
@@ -468,7 +470,7 @@ def fitted(formula: Formula, table: Any) -> Regression:
                 " label or a number"
             )
         outcome = outcome.codes.astype(np.float64)
-    return Regression.of(names, design, np.asarray(outcome, dtype=np.float64), is_label)
+    return TableRegression.of(names, design, np.asarray(outcome, dtype=np.float64), is_label)
 
 
 def logistic(design: Array, outcome: Array) -> tuple[Array, Array]:
