@@ -58,7 +58,7 @@ def mean_square(log_density: Callable[[float], float], largest: float, least: fl
 
 
 def root_mean_square(curvature: float, slope: float) -> float:
-    """The root mean square of s > 0, of the density exp(curvature s^2 + slope s) / const."""
+    """The root mean square of s > 0, of the density exp(curvature s^2 + slope s), normalised."""
     mode, sd = -0.5 * slope / curvature, np.sqrt(-0.5 / curvature)
     low = max(mode - REACH * sd, 0.0)
     # Far below 0 the density falls like an exponential of this slope.

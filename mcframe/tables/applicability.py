@@ -10,9 +10,16 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import a_type, counted, listed, plain, suggests_options
+from mcframe.contracts.validators import (
+    a_type,
+    counted,
+    is_missing,
+    listed,
+    plain,
+    suggests_options,
+)
 from mcframe.contracts.wording import wording
-from mcframe.model.labels import is_frame, is_missing
+from mcframe.model.labels import is_frame
 from mcframe.tables.columns import Column
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.gaps import meant_column
