@@ -31,6 +31,7 @@ WORDS = [
     entry.word
     for entry in LIKELIHOODS
     if isinstance(entry.word, GaussianBound | ExpectedLogLikelihood)
+    and not entry.word.takes_intervals  # which rows in partitions do not carry
 ]
 LEARNED = mc.Gaussian(variance=None)
 

@@ -83,13 +83,13 @@ def write_expectations(  # type: ignore[no-untyped-def]
                     size = np.exp(log_size)
                     log_size -= (log_size + size - at_f) / (1.0 + size)
                 size = np.exp(log_size)
-            given = deviation / np.sqrt(1.0 + size)
+            conditional = deviation / np.sqrt(1.0 + size)
             centre = f + noise * a - sign * size
             largest, total, first, second = -np.inf, 0.0, 0.0, 0.0
             for k in range(noise_nodes.size if noise > 0.0 else 1):
                 t, log_share = f, 0.0
                 if noise > 0.0:
-                    t = centre + given * noise_nodes[k]
+                    t = centre + conditional * noise_nodes[k]
                     e = (t - f) / deviation
                     log_share = log_shares[k] - 0.5 * e * e
                 exponent = min(log_rate + sign * t, LARGEST_EXPONENT)
@@ -107,7 +107,7 @@ def write_expectations(  # type: ignore[no-untyped-def]
             second = max(second / total - first * first, 0.0)
             log_mean = largest + np.log(total)
             if noise > 0.0:
-                log_mean += np.log(given / deviation)
+                log_mean += np.log(conditional / deviation)
             value += shares[j] * log_mean
             slope += shares[j] * (a - sign * first)
             # Rounding of the difference leaves at least what a Gaussian in place of r would.

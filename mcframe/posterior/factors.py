@@ -402,7 +402,9 @@ def factor_precisions(observed: Observed, squares: Array) -> Array:
     # (d + 1) t^4 + ((d - 1) unit - squares) t^2 - squares unit = 0
     half = 0.5 * ((d - 1.0) * unit - squares)
     root = np.sqrt(np.square(half) + (d + 1.0) * squares * unit)
-    variances = np.where(half > 0.0, squares * unit / (root + half), (root - half) / (d + 1.0))
+    variances = np.where(
+        half > 0.0, squares * unit / (root + np.abs(half)), (root - half) / (d + 1.0)
+    )
     return 1.0 / np.maximum(variances, TINY)
 
 
