@@ -559,5 +559,7 @@ def test_what_is_no_comparison_is_an_error(three_columns):
         mc.pool.compare("y ~ a + b", "y ~ b", three_columns, 2, method="D5")
     with pytest.raises(mc.ModelError, match="analysis=1"):
         mc.pool.with_(three_columns, 1)
-    with pytest.raises(mc.DataError, match="returned 3 values"):
+    with pytest.raises(mc.DataError, match="table 0 returned a tuple; a pair of estimates"):
         mc.pool.with_(three_columns, lambda _: (1.0, 2.0, 3.0), 2)
+    with pytest.raises(mc.DataError, match="table 0 returned a float; a pair of estimates"):
+        mc.pool.with_(three_columns, lambda _: 1.0, 2)

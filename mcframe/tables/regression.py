@@ -235,13 +235,16 @@ def pool_with(
         from joblib import Parallel, delayed  # only here: importing it is slow
 
         results = Parallel(n_jobs=n_jobs)(delayed(analysis)(table) for table in tables)
-    if all(isinstance(result, tuple) for result in results):
-        wrong = [k for k, result in enumerate(results) if len(result) != 2]
-        if wrong:
+    are_pairs = [isinstance(result, tuple) and len(result) == 2 for result in results]
+    for k, result in enumerate(results):
+        if not are_pairs[k] and (
+            isinstance(result, tuple) or getattr(result, "params", None) is None
+        ):
             raise DataError(
-                f"the analysis of table {wrong[0]} returned {len(results[wrong[0]])} values; a"
-                " pair of estimates and variances is needed, or a result of statsmodels"
+                f"the analysis of table {k} returned {a_type(result)}; a pair of estimates and"
+                " their variances is needed, or a result with params and cov_params()"
             )
+    if all(are_pairs):
         estimates, variances = zip(*results, strict=True)
         return pool_estimates(list(estimates), list(variances), **options)
     return pool_estimates(results, **options)
