@@ -661,6 +661,8 @@ def check_gaps_that_stay(completed, table):
     completed.report()
     whole = nw.from_native(completed.table, eager_only=True)
     errors = nw.from_native(completed.sd) if isinstance(completed.answer, mc.Posterior) else None
+    if errors is not None:
+        check_ends_that_stay(completed, whole)
     for column in completed.declared.columns:
         empty = completed.left_empty[column.name]
         if column.is_filled:
@@ -676,6 +678,17 @@ def check_gaps_that_stay(completed, table):
         check_answers_of_a_posterior(completed, table, agree=False)
     assert len(completed.complete_rows(table)) == len(table)
     return "completed in part"
+
+
+def check_ends_that_stay(completed, whole):
+    """Intervals have ends where the table is filled."""
+    for ends in map(nw.from_native, completed.interval(0.8)):
+        for name in ends.columns:
+            gaps, filled = (
+                [bool(pd.isna(value)) for value in table[name].to_list()]
+                for table in (ends, whole)
+            )
+            assert gaps == filled, name
 
 
 def check_answers_of_a_posterior(completed, table, agree=True):
@@ -716,6 +729,9 @@ def declares(draw):
             declared = mc.declare(table, types, model=declared.model, columns=names)
         assert repr(declared)
         fit = mc.fit(declared.model, declared.data, tol=1e-3, max_iter=100, max_seconds=1.0)
+        if declared.applicability.has_conditions:
+            check_gaps_that_stay(mc.Completion.of(declared, fit), table)
+            return check_fit(fit, 1e-3)
         check_observed_entries(declared.table(fit), table, declared)
         if of_posterior:
             posterior = mc.posterior(declared.model, declared.data, max_iter=20, max_seconds=1.0)

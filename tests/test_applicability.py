@@ -65,6 +65,7 @@ def test_what_stays_empty_has_no_error_and_is_said(frame, completed):
     assert lower["spouse_age"][known].isna().all()
     applies = completed.table["married"].to_numpy(bool)
     assert (lower["spouse_age"] <= upper["spouse_age"])[applies].all()
+    np.testing.assert_array_equal(lower["spouse_age"].isna(), empty)
     assert f"'spouse_age' ({empty.sum()})" in str(completed)
     assert "spouse_age" not in completed.means
     filled = int(frame.isna().to_numpy().sum() - empty.sum())
@@ -85,6 +86,36 @@ def test_new_rows_apply_too(completed):
     with pytest.warns(UserWarning, match="count as missing"):
         without = completed.complete_rows(new[["age", "married", "city"]])
     assert without["spouse_age"].notna().tolist() == filled["spouse_age"].notna().tolist()
+
+
+def test_intervals_of_new_rows_are_of_what_is_filled(completed):
+    new = pd.DataFrame({"age": [20.0, 70.0], "married": [pd.NA, pd.NA], "city": ["Ulm"] * 2})
+    new["spouse_age"] = np.nan
+    lower, _ = completed.interval_rows(new)
+    filled = completed.complete_rows(new)
+    np.testing.assert_array_equal(lower["spouse_age"].isna(), filled["spouse_age"].isna())
+    assert sorted(filled["spouse_age"].isna()) == [False, True]
+
+
+def test_masks_say_nothing_of_new_rows(frame):
+    """Not even of as many as the table has."""
+    nothing = np.zeros(frame.shape, dtype=bool)
+    types = {"spouse_age": mc.only_if("married")}
+    masked, plain = mc.complete(frame, types, where=nothing), mc.complete(frame, types)
+    assert masked.table["married"].isna().any()
+    pd.testing.assert_frame_equal(masked.complete_rows(frame), plain.complete_rows(frame))
+
+
+def test_conditions_that_are_numbers_hold_by_what_is_filled():
+    """And not by the ends of their intervals."""
+    rng = np.random.default_rng(0)
+    rooms = rng.integers(1, 4, 90).astype(float)
+    frame = pd.DataFrame({"rooms": rooms, "size": 20.0 * rooms + rng.normal(size=90)})
+    frame["garage"] = np.where(rooms == 3.0, frame["size"] / 4.0, np.nan)
+    frame.loc[::5, "rooms"] = np.nan
+    completed = mc.complete(frame, {"garage": mc.only_if("rooms", 3)})
+    for end in completed.interval(0.99):
+        np.testing.assert_array_equal(end["garage"].isna(), completed.table["garage"].isna())
 
 
 def test_values_are_named_in_any_library():

@@ -213,6 +213,8 @@ def test_wald_of_a_singular_covariance_is_an_error():
     points = np.tile([1.0, 1.0], (3, 1))
     with pytest.raises(mc.DataError, match="sums of others"):
         pool(points, np.ones((3, 2, 2))).wald()
+    with pytest.raises(mc.DataError, match="sums of others"):
+        pool(points, np.zeros((3, 2, 2))).wald()
     with pytest.raises(mc.ModelError, match="needs covariance matrices"):
         pool(points, np.ones((3, 2))).wald()
     with pytest.raises(mc.DataError, match="one for each of the 2 estimates"):
@@ -557,6 +559,8 @@ def test_what_is_no_comparison_is_an_error(three_columns):
         mc.pool.compare("y ~ a + b", "a ~ b", three_columns.draws(2))
     with pytest.raises(mc.ModelError, match="method='D5'"):
         mc.pool.compare("y ~ a + b", "y ~ b", three_columns, 2, method="D5")
+    with pytest.raises(mc.ModelError, match="n_jobs=0"):
+        mc.pool.with_(three_columns, least_squares, 2, n_jobs=0)
     with pytest.raises(mc.ModelError, match="analysis=1"):
         mc.pool.with_(three_columns, 1)
     with pytest.raises(mc.DataError, match="table 0 returned a tuple; a pair of estimates"):

@@ -7,6 +7,8 @@ least k with probability F of shape k at t = z. All three functions are log-conc
 is, and so is the probability of any interval.
 """
 
+from collections.abc import Callable
+
 import attrs
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln
@@ -117,6 +119,26 @@ def log_difference(larger: Tail, smaller: Tail, is_there: Mask) -> Tail:
     )
 
 
+def log_mass(
+    *sides: tuple[Mask, Tail, Callable[[Array, Array], Tail], Array, Array, Mask],
+) -> Tail:
+    """The log of the mass of intervals, with its derivatives, by the smaller two masses.
+
+    Each side has the intervals for which it is, the larger mass, the tail that the smaller one is
+    with its shape and place, and where there is one.
+    """
+    answers = [np.empty(sides[0][0].shape) for _ in range(3)]
+    for chosen, larger, tail, shape, at, is_there in sides:
+        if chosen.any():
+            logs, slope, bend = larger
+            smaller = tail(shape[chosen], at[chosen])
+            masses = logs[chosen], slope[chosen], bend[chosen]
+            parts = log_difference(masses, smaller, is_there[chosen])
+            for answer, part in zip(answers, parts, strict=True):
+                answer[chosen] = part
+    return answers[0], answers[1], answers[2]
+
+
 def lower_of(a: Array, t: Array) -> Tail:
     """log F and its derivatives in t."""
     logs, slope, bend = lower_tail(a, t)
@@ -183,21 +205,10 @@ class GammaIntervals(LogLinkIntervals):
         shape = np.full(z.shape, self.shape)
         left, right = lower_of(shape, b), upper_of(shape, a)
         by_left = ~has_lower | (has_upper & (left[0] <= right[0]))
-        by_right = ~by_left
-        log_mass = [np.empty(z.shape) for _ in range(3)]
-        for side, larger, tail, at, is_there in (
-            (by_left, left, lower_of, a, has_lower),
-            (by_right, right, upper_of, b, has_upper),
-        ):
-            if side.any():
-                parts = log_difference(
-                    tuple(part[side] for part in larger),  # type: ignore[arg-type]
-                    tail(shape[side], at[side]),
-                    is_there[side],
-                )
-                for answer, part in zip(log_mass, parts, strict=True):
-                    answer[side] = part
-        value, slope, bend = log_mass
+        value, slope, bend = log_mass(
+            (by_left, left, lower_of, shape, a, has_lower),
+            (~by_left, right, upper_of, shape, b, has_upper),
+        )
         narrow = np.flatnonzero(self.is_narrow(a, b) & has_lower & has_upper)
         if narrow.size:
             width = np.log1p((upper[narrow] - lower[narrow]) / lower[narrow])
@@ -264,18 +275,8 @@ class PoissonIntervals(LogLinkIntervals):
         below, above = np.maximum(least, 1.0), np.where(has_upper, most + 1.0, 1.0)
         left, right = lower_of(below, z), upper_of(above, z)
         by_left = ~has_upper | (has_lower & (left[0] <= right[0]))
-        log_mass = [np.empty(z.shape) for _ in range(3)]
-        for side, larger, tail, shape, is_there in (
-            (by_left, left, lower_of, above, has_upper),
-            (~by_left, right, upper_of, below, has_lower),
-        ):
-            if side.any():
-                parts = log_difference(
-                    tuple(part[side] for part in larger),  # type: ignore[arg-type]
-                    tail(shape[side], z[side]),
-                    is_there[side],
-                )
-                for answer, part in zip(log_mass, parts, strict=True):
-                    answer[side] = part
-        value, slope, bend = log_mass
+        value, slope, bend = log_mass(
+            (by_left, left, lower_of, above, z, has_upper),
+            (~by_left, right, upper_of, below, z, has_lower),
+        )
         return -value, -slope, np.maximum(-bend, 0.0)

@@ -121,6 +121,11 @@ def with_conditions(
                 )
             chain.append(following)
         other, column = by_name[condition.column], by_name[name].column
+        if other.column.trouble:
+            raise DataError(
+                f"{declared} applies {condition}, but of column {plain(other.name)!r}"
+                f" {other.column.trouble}"
+            )
         value = condition.equals
         if not isinstance(value, Hashable) or is_missing(value) or value != value:
             raise ModelError(
@@ -154,6 +159,8 @@ def with_where(
 ) -> tuple[DeclaredColumn, ...]:
     """Columns with the entries that may be filled, from an array or a table of truth values.
 
+    Rows are in the order of the table, whatever index a table of truth values has.
+
     Raises
     ------
     DataError
@@ -177,8 +184,8 @@ def with_where(
             f"where is {a_type(where)} of shape {mask.shape} and dtype {mask.dtype}; truth values"
             f" in the shape {shape} of the table are needed, true at the entries to fill"
         )
-    places = {name: place for place, name in enumerate(names)}
-    return tuple(attrs.evolve(column, fillable=mask[:, places[column.name]]) for column in columns)
+    pairs = zip(columns, mask.T, strict=True)
+    return tuple(attrs.evolve(column, fillable=wanted) for column, wanted in pairs)
 
 
 @attrs.frozen(eq=False)
@@ -191,21 +198,28 @@ class Applicability:
     columns : dict from name to Column
         Of these rows, as they were read; an absent one is missing everywhere.
     n_rows : int
+    is_table : bool
+        Whether these rows are those of the table, of which ``where`` says what is filled.
     """
 
     declared: Mapping[Any, DeclaredColumn]
     columns: Mapping[Any, Column]
     n_rows: int
+    is_table: bool
+
+    @property
+    def has_conditions(self) -> bool:
+        """True if some column does not apply to all rows."""
+        return any(column.condition is not None for column in self.declared.values())
 
     def fillable(self, name: Any, codes: Mapping[Any, Array]) -> Mask:
         """The rows in which a column is filled where it is missing.
 
-        ``codes`` are those of the missing entries of each column, by name. Without codes of a
-        condition's missing entries these may have the value.
+        ``codes`` are those with which the missing entries of each column are filled, by name.
         """
         declared = self.declared[name]
         rows = np.ones(self.n_rows, dtype=bool)
-        if declared.fillable is not None and declared.fillable.size == self.n_rows:
+        if self.is_table and declared.fillable is not None:
             rows &= declared.fillable
         if declared.condition is not None:
             rows &= self.holds(declared.condition, codes)

@@ -167,11 +167,21 @@ class CodedRows:
                 asked.append((declared_column, missing))
         return asked
 
-    def filled(self, codes: Mapping[Any, Array]) -> Any:
-        """The rows with codes at their missing entries, by name; constants are filled."""
-        changed = []
-        by_name = {declared_column.name: declared_column for declared_column in self.declared}
-        applicability = Applicability(by_name, self.columns, self.table.shape[0])
+    @property
+    def applicability(self) -> Applicability:
+        """Which entries of these rows are filled."""
+        declared = {declared_column.name: declared_column for declared_column in self.declared}
+        return Applicability(declared, self.columns, self.table.shape[0], is_table=False)
+
+    def filled(
+        self, codes: Mapping[Any, Array], predicted: Mapping[Any, Array] | None = None
+    ) -> Any:
+        """The rows with codes at their missing entries, by name; constants are filled.
+
+        Which columns apply to a row depends on the codes, or on those that were ``predicted``.
+        """
+        changed, applicability = [], self.applicability
+        of_conditions = codes if predicted is None else predicted
         asked = {
             declared_column.name: rows
             for declared_column, rows in self.missing_entries(self.declared)
@@ -201,7 +211,7 @@ class CodedRows:
             if coding is not None and missing.size:
                 values = coding.values(codes[declared_column.name])
             if declared_column.condition is not None:
-                fillable = applicability.holds(declared_column.condition, codes)
+                fillable = applicability.fillable(declared_column.name, of_conditions)
                 pairs = zip(values, missing, strict=True)
                 values = [value if fillable[row] else None for value, row in pairs]
                 if column is not None:

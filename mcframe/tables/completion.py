@@ -1,7 +1,7 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
@@ -434,14 +434,19 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
         By the name of the column.
         """
-        codes = {}
-        if any(column.condition is not None for column in self.declared.columns):
-            codes = predicted_codes(self.answer, self.declared.missing_entries())
         applicability = self.declared.applicability
         return {
-            column.name: column.column.missing & ~applicability.fillable(column.name, codes)
+            column.name: column.column.missing
+            & ~applicability.fillable(column.name, self._codes_of_conditions)
             for column in self.declared.columns
         }
+
+    @cached_property
+    def _codes_of_conditions(self) -> dict[Any, Array]:
+        """The codes that fill the table, if some column does not apply to all rows; else none."""
+        if not self.declared.applicability.has_conditions:
+            return {}
+        return predicted_codes(self.answer, self.declared.missing_entries())
 
     @property
     def posterior(self) -> Posterior:
@@ -526,7 +531,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         True
         """
         posterior, asked = self.demand_posterior("intervals"), self.declared.missing_entries
-        return self._ends(posterior, asked(Numbers), level, self.declared.with_codes)
+        filled = partial(self.declared.with_codes, predicted=self._codes_of_conditions)
+        return self._ends(posterior, asked(Numbers), level, filled)
 
     @property
     def _numbers(self) -> list[DeclaredColumn]:
@@ -643,7 +649,11 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         posterior = self.demand_posterior("intervals")
         rows = CodedRows.of(self.declared.columns, frame, unseen)
         new = conditioned(posterior, data_of(self.declared.columns, rows.codes, rows.table))
-        return self._ends(new, rows.missing_entries(self._numbers), level, rows.filled)
+        predicted: dict[Any, Array] = {}
+        if rows.applicability.has_conditions:
+            predicted = predicted_codes(new, rows.missing_entries(self.declared.columns))
+        filled = partial(rows.filled, predicted=predicted)
+        return self._ends(new, rows.missing_entries(self._numbers), level, filled)
 
     def draws(
         self,

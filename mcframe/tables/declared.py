@@ -125,14 +125,21 @@ class Declared(Generic[Frame]):
         """Which entries of this table are filled."""
         declared = {column.name: column for column in self.columns}
         columns = {name: column.column for name, column in declared.items()}
-        return Applicability(declared, columns, self.frame.shape[0])
+        return Applicability(declared, columns, self.frame.shape[0], is_table=True)
 
-    def with_codes(self, codes: Mapping[Any, Array]) -> Frame:
-        """The table with the given codes at its missing entries; constants are filled."""
+    def with_codes(
+        self, codes: Mapping[Any, Array], predicted: Mapping[Any, Array] | None = None
+    ) -> Frame:
+        """The table with the given codes at its missing entries; constants are filled.
+
+        Which columns apply to a row depends on the codes, or on those that were ``predicted``.
+        """
         applicability = self.applicability
+        of_conditions = codes if predicted is None else predicted
         changed = [
             column.filled_with(
-                codes.get(column.name, np.zeros(0)), applicability.fillable(column.name, codes)
+                codes.get(column.name, np.zeros(0)),
+                applicability.fillable(column.name, of_conditions),
             )
             for column in self.columns
             if column.is_changed

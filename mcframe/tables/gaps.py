@@ -169,7 +169,8 @@ def gaps_of(
 def values_in(declared: Any, what: str) -> tuple[Any, ...]:
     """Return one or several values as a tuple; a ``ModelError`` names a wrong one."""
     values = [declared] if is_value(declared) else declared
-    if not isinstance(values, Iterable) or isinstance(values, bytes | Mapping):
+    is_single = isinstance(values, np.ndarray) and not values.ndim
+    if is_single or not isinstance(values, Iterable) or isinstance(values, bytes | Mapping):
         values = [declared]
     plain_values = tuple(plain(value) for value in values)
     for value in plain_values:

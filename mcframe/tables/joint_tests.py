@@ -96,12 +96,13 @@ def wald_test(points: Array, covariances: Array, complete: float) -> JointTest:
     m, k = points.shape
     within, estimate = np.mean(covariances, axis=0), np.mean(points, axis=0)
     spreads = np.sqrt(np.diag(within))
+    units = np.where(spreads > 0.0, spreads, 1.0)
     try:
-        scaled = within / np.outer(spreads, spreads)
+        scaled = within / np.outer(units, units)
         root = np.linalg.cholesky(0.5 * (scaled + scaled.T)) * spreads[:, None]
     except np.linalg.LinAlgError:
         root = np.zeros(within.shape)
-    if not np.min(np.diag(root) / np.where(spreads > 0.0, spreads, 1.0)) > np.sqrt(k * EPS):
+    if not np.min(np.diag(root) / units) > np.sqrt(k * EPS):
         raise DataError(
             "the mean of the covariance matrices is singular: some of the estimates are sums of"
             " others; test fewer of them"
@@ -118,7 +119,9 @@ def denominator_freedom(t: float, k: int, increase: float, complete: float) -> f
     """Degrees of freedom of the denominator of D1, D3 and D4.
 
     ``t = k (m - 1)``. Of large samples ``4 + (t - 4) (1 + (1 - 2 / t) / r)^2`` (Li, Raghunathan
-    and Rubin, 1991); with ``complete`` degrees of freedom those of Reiter (2007).
+    and Rubin, 1991); with ``complete`` degrees of freedom those of Reiter (2007), whose expansion
+    ends where so much is missing that they would be at most 4: then those of the observed data,
+    over 1 + r t / (t - 2).
     """
     if increase <= 0.0:
         return complete

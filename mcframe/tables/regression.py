@@ -234,7 +234,9 @@ def pool_with(
     else:
         from joblib import Parallel, delayed  # only here: importing it is slow
 
-        results = Parallel(n_jobs=n_jobs)(delayed(analysis)(table) for table in tables)
+        results = Parallel(n_jobs=Options.n_processes(n_jobs))(
+            delayed(analysis)(table) for table in tables
+        )
     are_pairs = [isinstance(result, tuple) and len(result) == 2 for result in results]
     for k, result in enumerate(results):
         if not are_pairs[k] and (
