@@ -71,7 +71,7 @@ from mcframe.selection import (
     path,
     weight_max,
 )
-from mcframe.tables import Completion, Declared, complete, declare, only_if
+from mcframe.tables import Completion, Declared, censored, complete, declare, only_if
 from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # Rows that are not all in one process: they register what verbs ask of them
@@ -133,6 +133,7 @@ __all__ = [
     "Triples",
     "UnobservedWarning",
     "Verification",
+    "censored",
     "compare",
     "complete",
     "cross_validate",

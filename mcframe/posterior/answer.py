@@ -175,8 +175,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
                 " themselves; take of='mean', the deviations of their probabilities"
             )
         functions: dict[str, PredictiveFunction] = {
-            "observation": Predictive.sd,
-            "mean": Predictive.sd_of_mean,
+            "observation": lambda part: part.sd(),
+            "mean": lambda part: part.sd_of_mean(),
             "predictor": lambda part: part.predictor.sd(),
         }
         cells = self._cells(block, rows, columns, pairs, unknown)
@@ -778,11 +778,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         return np.concatenate(answers) if answers else np.zeros(0)
 
     def _means_at(self, block: str, rows: Positions, columns: Positions) -> Array:
-        return self._evaluated(self._cells(block, rows, columns), block, Predictive.mean)
+        return self._evaluated(self._cells(block, rows, columns), block, lambda part: part.mean())
 
     def _means(self, block: str) -> InFormOfData:
         cells = self._cells(block, None, None)
-        means = self._evaluated(cells, block, Predictive.mean)
+        means = self._evaluated(cells, block, lambda part: part.mean())
         return cells.form(self.model.block(block).limited(means))
 
     def _deviations(self, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, ...]:

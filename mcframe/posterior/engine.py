@@ -57,6 +57,13 @@ class Engine(Protocol):
         """Weights, means and variances (C x N) of z at cells."""
         ...
 
+    def limits_at(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array] | None:
+        """Limits of new observations at cells of Z, (N,) in standard units; None without any.
+
+        Infinite where there is none. The mixtures of z are those without these limits.
+        """
+        ...
+
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Draws of z (m x len(rows) x n_columns)."""
         ...
@@ -98,6 +105,10 @@ class SingleDistribution:
     """An engine of one distribution of z, as far as draws go; engines of draws override it."""
 
     observed: Observed
+
+    def limits_at(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array] | None:
+        """None: there are no limits of observations."""
+        return None
 
     @property
     def n_draws(self) -> int:

@@ -13,6 +13,7 @@ from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.row_draws import DrawnComponents, augmented, rows_given
+from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
 from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.posterior.variational_em import extrapolated_em
@@ -22,6 +23,11 @@ ROWS_NOTE = (
     " small where observations are not Gaussian: on drawn tables of 30 x 8 with prior_rows=10 by"
     " 29 % for labels, 26 % for negative binomial counts and 10 % for levels; method='sampler' is"
     " exact"
+)
+LIMITS_NOTE = (
+    "entries that are known to limits have Gaussian observations in their place, by expectation"
+    " propagation: predictions and intervals lie within the limits, draws of sample need not; the"
+    " draws of a completed table do"
 )
 # Steps by expected log likelihoods, at most. They end when no mean of z moves by more than this
 # part of its standard deviation.
@@ -56,6 +62,8 @@ class JointPosterior(SingleDistribution):
     def notes(self) -> tuple[str, ...]:
         """Remarks on likelihoods that keep their bounds, and on what else is left out."""
         notes = self.observed.bounds_notes
+        if self.rows.limits is not None:
+            notes = (*notes, LIMITS_NOTE)
         estimated = self.rows.parameters is not None
         return (*notes, ROWS_NOTE) if estimated and self.observed.has_expectations else notes
 
@@ -67,6 +75,18 @@ class JointPosterior(SingleDistribution):
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Weights, means and variances (C x N) of z at cells."""
         return self.refined.rows.mixture(rows, columns)
+
+    def limits_at(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array] | None:
+        """Limits of new observations at cells of Z, infinite where there is none."""
+        limits = self.rows.limits
+        if limits is None:
+            return None
+        places = limits.at(rows, columns)
+        lower, upper = (
+            np.where(places >= 0, end[places], none)
+            for end, none in ((limits.lower, -np.inf), (limits.upper, np.inf))
+        )
+        return lower, upper
 
     @cached_property
     def drawn_components(self) -> DrawnComponents | None:
@@ -87,6 +107,13 @@ class JointPosterior(SingleDistribution):
         n_chains = refined.drawn_components.n_chains
         components = refined.drawn_components.take(np.arange(m) % n_chains)
         return rows_given(components, refined.rows.table.take(rows), rng)[0]
+
+    def within(self, limits: RowLimits) -> "JointPosterior":
+        """The posterior of these rows with limits of numbers that are missing."""
+        table = self.rows.table
+        values = np.where(table.precisions > 0.0, table.values, np.nan)
+        rows = self.rows.condition(values, table.precisions, limits)
+        return attrs.evolve(self, rows=rows)
 
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""

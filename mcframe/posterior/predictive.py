@@ -28,6 +28,7 @@ from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
 from mcframe.posterior.engine import Engine
+from mcframe.posterior.truncation import TruncatedMixture
 
 # Nodes of Gauss-Hermite quadrature, and points of a Sobol sequence where there are K numbers.
 QUADRATURE_NODES, SOBOL_POINTS = 24, 256
@@ -451,6 +452,56 @@ class Predictive:
         return chosen
 
 
+@attrs.frozen(eq=False)
+class LimitedPredictive(Predictive):
+    """Observations, normal mixtures in standard units, some of which are known to limits.
+
+    Attributes
+    ----------
+    lower, upper : arrays (N,)
+        In standard units, infinite where there is none.
+    """
+
+    lower: Array = attrs.field(kw_only=True)
+    upper: Array = attrs.field(kw_only=True)
+
+    @property
+    def limited(self) -> Mask:
+        """Which cells have a limit."""
+        return np.isfinite(self.lower) | np.isfinite(self.upper)
+
+    @cached_property
+    def truncated(self) -> TruncatedMixture:
+        """The distributions of observations within their limits."""
+        sds = np.sqrt(np.broadcast_to(self.observation_variances, self.means.shape))
+        return TruncatedMixture(self.weights, self.means, sds, self.lower, self.upper)
+
+    def mean(self) -> Array:
+        """E[y] in the data's own units."""
+        within = self.to_data_units(self.truncated.expected(lambda y: y))
+        return np.where(self.limited, within, super().mean())
+
+    def sd(self) -> Array:
+        """The standard deviation of y, in the data's own units."""
+        centre = self.truncated.expected(lambda y: y)
+        squares = self.truncated.expected(lambda y: np.square(y - centre))
+        return np.where(self.limited, self.units * np.sqrt(squares), super().sd())
+
+    def expected_of_observations(self, function: Callable[[Array], Array]) -> Array:
+        """The expectation of a function of new observations, in standard units."""
+        within = self.truncated.expected(function)
+        return np.where(self.limited, within, super().expected_of_observations(function))
+
+    def cdf(self, y: Array) -> Array:
+        """P(Y <= y), y in standard units."""
+        return np.where(self.limited, self.truncated.cdf(y), super().cdf(y))
+
+    def quantile(self, level: float | Array) -> Array:
+        """The quantiles at a level, in the data's units."""
+        within = self.to_data_units(self.truncated.quantile(level))
+        return np.where(self.limited, within, super().quantile(level))
+
+
 def tail_of(level: float) -> float:
     """The probability of one of two equal tails; 1 less it is below 1."""
     return max(0.5 * (1.0 - level), EPS)
@@ -520,6 +571,10 @@ def predictive_at(
         as_they_are,
         likelihoods=likelihoods if len(likelihoods) > 1 else (),
     )
+    limits = engine.limits_at(*(places.ravel() for places in numbers))
+    if limits is not None:
+        fields = {part.name: getattr(predictive, part.name) for part in attrs.fields(Predictive)}
+        predictive = LimitedPredictive(**fields, lower=limits[0], upper=limits[1])
     if table is None:
         return predictive
     means = table.pending.invert(means, *latent_places(rows, columns, width))

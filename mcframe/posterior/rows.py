@@ -31,6 +31,7 @@ from mcframe.numerics.row_mixtures import (
     RowMixture,
     moments_of,
 )
+from mcframe.posterior.row_limits import Moments, RowLimits, cavity_mixture
 from mcframe.posterior.rows_parameters import (
     MEAN_PRIOR_ROWS,
     PRIOR_ROWS_GRID,
@@ -91,6 +92,8 @@ class RowsPosterior:
         A conditional variance T of z in column j is replaced by ``variance_inflation[j] *
         T ** variance_exponents[j]``, in units in which the column has the variance 1; means stay.
         See ``variance_exponents_of`` and ``student_variance_inflation``. None for 1.
+    limits : RowLimits or None
+        The cells of which limits are known, whose sites ``table`` has as observations.
     """
 
     components: RowMixture | LowRankRows
@@ -101,6 +104,7 @@ class RowsPosterior:
     parameters: EMParameters[Any] | None = None
     variance_exponents: Array | None = None
     variance_inflation: Array | None = None
+    limits: RowLimits | None = None  # not in files of earlier versions
 
     @property
     def shares(self) -> Array:
@@ -140,16 +144,56 @@ class RowsPosterior:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
         if self.parameters is not None:
             return self.parameters.moments(self.table)
-        cells = self.components.conditionals(self.table)
-        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
+        return moments_under(self.components)(self.table)
+
+    @cached_property
+    def at_limits(self) -> tuple[Array, Array, Array]:
+        """The distribution of z at the cells with limits by all else: weights, means, variances.
+
+        All are (C x K).
+        """
+        assert self.limits is not None
+        rows = np.unique(self.limits.rows)
+        limits = self.limits.take(rows)
+        cells = self.components.conditionals(self.table.take(rows))
+        parts = (
+            cells.responsibilities[limits.rows].T,
+            cells.means[:, limits.rows, limits.columns],
+            cells.variances[:, limits.rows, limits.columns],
+        )
+        weights, means, variances = cavity_mixture(limits, *parts)
+        mean, variance = moments_of(weights, means, variances)
+        whole = np.ones((mean.size, len(self.table.variances)))
+        places = np.arange(mean.size), limits.columns
+        whole[places] = variance
+        scales = self.scales(whole)[places]
+        return weights, mean + scales * (means - mean), scales**2 * variances
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Return the distribution of z at single cells: weights, means, variances (C x N).
+
+        At cells with limits by all that is known but these.
 
         Parameters
         ----------
         rows, columns : array of integers (N,)
         """
+        weights, means, variances = self.mixture_with_sites(rows, columns)
+        if self.limits is None:
+            return weights, means, variances
+        places = self.limits.at(rows, columns)
+        limited = places >= 0
+        parts = []
+        for part, of_limits in zip((weights, means, variances), self.at_limits, strict=True):
+            part = np.array(part)
+            part[:, limited] = of_limits[:, places[limited]]
+            parts.append(part)
+        return parts[0], parts[1], parts[2]
+
+    def mixture_with_sites(
+        self, rows: IntArray, columns: IntArray
+    ) -> tuple[Array, Array, Array]:
+        """``mixture`` by all that is known."""
         distinct, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
         table, count = self.table.values, len(self.components.means)
         if 2 * distinct.size > len(table) or count * table.size <= BATCH_NUMBERS:
@@ -176,7 +220,9 @@ class RowsPosterior:
         mean, variance = moments_of(weights, cells.means, cells.variances)
         return mean + self.scales(variance) * (drawn - mean)
 
-    def condition(self, values: Array, precisions: Array) -> "RowsPosterior":
+    def condition(
+        self, values: Array, precisions: Array, limits: RowLimits | None = None
+    ) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
 
         Parameters
@@ -185,10 +231,16 @@ class RowsPosterior:
             NaN where missing.
         precisions : array (n x d) or (d,)
             One over the variance of the noise; 0 where missing.
+        limits : RowLimits, optional
+            Of cells that are missing.
         """
+        if limits is not None:
+            of_components = moments_under(self.components)
+            limits = limits.settled(values, precisions, self.table.variances, of_components)
+            values, precisions = limits.placed(values, precisions)
         table = IncompleteRows.of(values, precisions, self.table.variances)
         _, responsibilities = self.components.evidence(table)
-        return attrs.evolve(self, table=table, responsibilities=responsibilities)
+        return attrs.evolve(self, table=table, responsibilities=responsibilities, limits=limits)
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.
@@ -222,6 +274,16 @@ LEAST_EXPONENT, EXPONENT_STEPS = 0.25, 20
 EXPONENT_PRIOR_PRECISION = 5.0
 # Squares of errors are at most so large.
 LARGEST_SQUARE = 1e12
+
+
+def moments_under(components: RowMixture | LowRankRows) -> Moments:
+    """The function that finds means and variances of z in a table under these components."""
+
+    def moments(table: IncompleteRows) -> tuple[Array, Array]:
+        cells = components.conditionals(table)
+        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
+
+    return moments
 
 
 def student_variance_inflation(counts: Array) -> Array:
@@ -348,6 +410,7 @@ def fit_rows(
     max_steps: int = 100,
     random_state: int = 0,
     start: RowsPosterior | None = None,
+    limits: RowLimits | None = None,
 ) -> RowsPosterior:
     """Return the posterior of rows whose means and covariances are estimated from them.
 
@@ -376,10 +439,19 @@ def fit_rows(
         Of the rows that are drawn and of k-means.
     start : RowsPosterior, optional
         Of the same numbers under one Gaussian, from which the steps begin.
+    limits : RowLimits, optional
+        Of missing numbers; their sites are found by turns with the parameters.
     """
+    means, variances = first_moments(values, precisions)
+    unlimited, noise = values, precisions
+    if limits is not None:
+        means, variances = limited_moments(limits, values, means, variances)
+        independent = RowMixture(np.zeros(1), means[None], np.diag(variances)[None])
+        if not limits.precisions.any():
+            limits = limits.settled(values, precisions, variances, moments_under(independent))
+        values, precisions = limits.placed(values, precisions)
     seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
     observed = np.flatnonzero(seen.any(axis=1))
-    means, variances = first_moments(values, precisions)
     initial_rows = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows
     strength = initial_rows, prior_rows is None
     all_rows = IncompleteRows.of(values, precisions, variances)
@@ -394,7 +466,8 @@ def fit_rows(
         if isinstance(start_parameters, WideParameters):
             wide_parameters = attrs.evolve(start_parameters, prior=wide_prior)
         wide_parameters, history = fit_one_component(table, wide_parameters, tol, max_steps)
-        return posterior_given(all_rows, wide_parameters.predictive, wide_parameters, history)
+        wide = posterior_given(all_rows, wide_parameters.predictive, wide_parameters, history)
+        return with_settled_limits(wide, limits, unlimited, noise, tol, max_steps)
     prior = RowsPrior(means, np.diag(variances), *strength)
     n_subsample = max(SUBSAMPLE_NUMBERS, values.size // 10) // max(values.shape[1], 1)
     subsample = table
@@ -415,7 +488,55 @@ def fit_rows(
         parameters, history = variational_em(subsample, clusters, tol, max_steps)
     if subsample is not table:
         parameters, history = variational_em(table, parameters, tol, max_steps)
-    return posterior_given(all_rows, parameters.predictive, parameters, history)
+    fitted = posterior_given(all_rows, parameters.predictive, parameters, history)
+    return with_settled_limits(fitted, limits, unlimited, noise, tol, max_steps)
+
+
+# Turns of sites and parameters, at most. They end when no site moves the mean of its number by
+# more than this share of its standard deviation.
+MOST_LIMIT_TURNS, SETTLED_TURN = 20, 0.01
+
+
+def with_settled_limits(
+    posterior: RowsPosterior,
+    limits: RowLimits | None,
+    values: Array,
+    precisions: Array,
+    tol: float,
+    max_steps: int,
+) -> RowsPosterior:
+    """The posterior of rows whose sites and parameters suit each other; as it is without limits.
+
+    ``values`` and ``precisions`` are those without sites.
+    """
+    if limits is None or posterior.parameters is None:
+        return posterior
+    cells = limits.rows, limits.columns
+    for _ in range(MOST_LIMIT_TURNS):
+        parameters, scale = posterior.parameters, posterior.table.variances
+        last_mean, last_variance = (part[cells] for part in parameters.moments(posterior.table))
+        limits = limits.settled(values, precisions, scale, parameters.moments)
+        table = IncompleteRows.of(*limits.placed(values, precisions), scale)
+        parameters, history = variational_em(table, parameters, tol, max_steps)
+        posterior = posterior_given(table, parameters.predictive, parameters, history)
+        mean = parameters.moments(table)[0][cells]
+        if np.all(np.abs(mean - last_mean) <= SETTLED_TURN * np.sqrt(last_variance)):
+            break
+    return posterior.condition(values, precisions, limits)
+
+
+def limited_moments(
+    limits: RowLimits, values: Array, means: Array, variances: Array
+) -> tuple[Array, Array]:
+    """The means and variances of independent columns, some numbers of which have limits.
+
+    ``means`` and ``variances`` are those of the numbers alone.
+    """
+    of_limits = limits.marginal_moments(values, np.full(means.size, limits.noise))
+    return (
+        np.where(np.isnan(of_limits[0]), means, of_limits[0]),
+        np.where(np.isnan(of_limits[1]), variances, of_limits[1]),
+    )
 
 
 def best_n_components(

@@ -2,6 +2,7 @@
 
 from mcframe.tables.applicability import only_if
 from mcframe.tables.calibrating import ColumnScores
+from mcframe.tables.censoring import censored
 from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
@@ -14,6 +15,7 @@ __all__ = [
     "Completion",
     "Declared",
     "DeclaredColumn",
+    "censored",
     "complete",
     "declare",
     "only_if",

@@ -37,6 +37,7 @@ from mcframe.tables.declared_column import (
     DeclaredColumn,
     answers,
     in_content_order,
+    warn_of_limits,
 )
 from mcframe.tables.missingness import FOLDS, Missingness
 from mcframe.tables.raw_predictions import RawPredictions
@@ -50,6 +51,7 @@ SMALLEST_WEIGHT_RATIO = 0.003
 def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[Any]:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(table.columns), table.frame)
+    warn_of_limits(declared.columns, declared.model)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
@@ -105,6 +107,7 @@ def scores_of_fits(
     for fitted, entries in folds:
         mask = entries[block].columns == column.place
         rows = entries[block].rows[mask]
+        rows = rows[~np.isnan(codes[rows])]  # limits have no error
         [(_, answer)] = answers(fitted, [(column, rows)])
         answer = answer[:, None] if answer.ndim == 1 else answer
         held.append(np.zeros(codes.size, dtype=bool))

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -15,7 +16,10 @@ from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.rows import NOISE_SHARE
 from mcframe.tables.applicability import Applicability
+from mcframe.tables.censoring import limits_from
 from mcframe.tables.coding import Choice, Numbers
 from mcframe.tables.columns import (
     Bounds,
@@ -30,11 +34,14 @@ from mcframe.tables.date_coding import Dates
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     conversion_of_dates,
+    data_of,
     predicted_codes,
     refuse_numbers,
+    row_limits_of,
     what,
 )
 from mcframe.tables.gaps import meant_column
+from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import with_columns
 
 # What the values of a column are, by its form; categories have a list of their own.
@@ -87,6 +94,13 @@ class CodedRows:
             else read_column(series)
             for series in table.iter_columns()
         }
+        for declared_column in declared:
+            name, of_limits = declared_column.name, declared_column.limit_columns
+            if of_limits is not None and name in new_columns:
+                column = new_columns[name]
+                if column.form in ("number", "date"):
+                    limits = limits_from(column, of_limits, new_columns)
+                    new_columns[name] = attrs.evolve(column, given_limits=limits)
         strange = [name for name in new_columns if name not in training_columns]
         if strange:
             others = [name for name in training_columns if name not in new_columns]
@@ -147,6 +161,30 @@ class CodedRows:
         for message in messages:
             warn_caller(message)
         return cls(declared, table, new_columns, codes)
+
+    @cached_property
+    def limits(self) -> dict[Any, KnownLimits | None]:
+        """The limits of codes that are known of cells without a number, by column."""
+        return {
+            declared.name: declared.limits_of(self.columns[declared.name])
+            for declared in self.declared
+            if declared.name in self.columns
+        }
+
+    def conditioned(self, fit: Any) -> Any:
+        """Return what a ``Fit`` or a ``Posterior`` says of these rows."""
+        data = data_of(self.declared, self.codes, self.table, fit.model, self.limits)
+        answer = conditioned(fit, data)
+        if not isinstance(answer, Posterior) or not isinstance(answer.engine, JointPosterior):
+            return answer
+        limits = None
+        if len(data) == 1:
+            limits = row_limits_of(self.declared, self.limits, self.table.shape[0])
+        if limits is None:
+            return answer
+        [block] = data
+        within = limits.in_units(answer.tables[block].applied, NOISE_SHARE)
+        return attrs.evolve(answer, engine=answer.engine.within(within))
 
     def completed(self, fit: Any) -> Any:
         """The rows as a table of their library, filled as ``Declared.complete_rows`` says.
@@ -209,7 +247,10 @@ class CodedRows:
                     coding = attrs.evolve(coding, whole=(max(lowest), min(highest)))
             values = list(declared_column.constant) * missing.size
             if coding is not None and missing.size:
-                values = coding.values(codes[declared_column.name])
+                within, limits = codes[declared_column.name], self.limits.get(declared_column.name)
+                if limits is not None:
+                    within = limits.at(missing).clip(within, declared_column.is_rounded)
+                values = coding.values(within)
             if declared_column.condition is not None:
                 fillable = applicability.fillable(declared_column.name, of_conditions)
                 pairs = zip(values, missing, strict=True)

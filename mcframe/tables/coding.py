@@ -15,6 +15,7 @@ from mcframe.model.transforms import Chain
 from mcframe.posterior.answer import Posterior, rounded_interval
 from mcframe.posterior.predictive import QUADRATURE_NODES, normal_nodes
 from mcframe.tables.columns import Column
+from mcframe.tables.known_limits import KnownLimits
 
 # The block of numbers that a table is coded as.
 NUMBERS_BLOCK = "columns"
@@ -175,6 +176,35 @@ class Numbers(BaseCoding):
     def codes(self, column: Column) -> Array:
         """The numbers of a column (n_items,) in the unit, NaN where missing."""
         return column.numbers / self.unit
+
+    def limits(self, column: Column) -> KnownLimits | None:
+        """The limits of codes that are known of cells without a number, within the bounds."""
+        if column.limits is None:
+            return None
+        limits = self.limits_of(column.limits)
+        return limits.within(self.lower / self.unit, self.upper / self.unit)
+
+    def limits_of(self, limits: KnownLimits) -> KnownLimits:
+        """The limits of codes."""
+        return limits.over(self.unit)
+
+    def limits_on_scale(self, limits: KnownLimits, whole: bool) -> KnownLimits:
+        """The limits of numbers on the scale from those of codes.
+
+        Of codes that are rounded to whole ones those of what is rounded to them. An end of the
+        support is no limit there.
+        """
+        if whole:
+            limits = KnownLimits(limits.whole.lower - 0.5, limits.whole.upper + 0.5)
+        lower, upper = limits.lower, limits.upper
+        if len(self.scale):
+            lower = np.where(lower > self.support[0], lower, -np.inf)
+            upper = np.where(upper < self.support[1], upper, np.inf)
+        on_scale = (
+            np.where(np.isfinite(end), self.inverse(np.where(np.isfinite(end), end, 0.0)), end)
+            for end in (lower, upper)
+        )
+        return KnownLimits(*on_scale)
 
     def values(self, codes: Array) -> list[Any]:
         """Floats, or integers inside the range of the dtype and the bounds."""

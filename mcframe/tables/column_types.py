@@ -14,7 +14,8 @@ from mcframe.contracts.validators import a_type, counted, instead_of_class, is_w
 from mcframe.contracts.wording import wording
 from mcframe.model.long_lists import list_of_entries
 from mcframe.tables.applicability import split_types, with_conditions
-from mcframe.tables.coding import Choice
+from mcframe.tables.censoring import LimitColumns, split_limits, with_limits
+from mcframe.tables.coding import Choice, Numbers
 from mcframe.tables.columns import Bounds, read_columns, read_frame, text_as_numbers, warn_of_text
 from mcframe.tables.declared_column import (
     KINDS,
@@ -73,12 +74,14 @@ def read_table(
     """
     table = read_frame(frame)
     types, conditions = split_types(types)
+    types, censored = split_limits(types, table.columns)
     declared_types = checked_types(types, table.columns)
     gaps = checked_gaps(missing, declared_types, table.columns, option)
     columns = [
-        text_as_numbers(column, declared_types.get(column.name))
+        text_as_numbers(column, type_of_text(declared_types, censored, column.name))
         for column in read_columns(table, gaps)
     ]
+    columns = with_limits(columns, censored)
     placed = placed_columns(
         declared_kind(column, declared_types[column.name])
         if column.name in declared_types
@@ -115,7 +118,44 @@ def read_table(
                 f" the {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
                 " others count as missing for the model, and stay as they are",
             )
+    placed = with_limit_columns(placed, censored)
     return ReadTable(table, with_conditions(placed, conditions))
+
+
+def type_of_text(
+    types: Mapping[Any, Any], censored: Mapping[Any, LimitColumns], name: Any
+) -> Any:
+    """What a column was declared to be, as ``text_as_numbers`` asks: limits are numbers."""
+    limits = {column for columns in censored.values() for column in (columns.lower, columns.upper)}
+    if name in limits or (name in censored and name not in types):
+        return "number"
+    return types.get(name)
+
+
+def with_limit_columns(
+    columns: Sequence[DeclaredColumn], censored: Mapping[Any, LimitColumns]
+) -> tuple[DeclaredColumn, ...]:
+    """Columns with the columns of their limits, or a ``ModelError`` where they are no numbers."""
+    placed = []
+    for column in columns:
+        declared = censored.get(column.name)
+        if declared is not None:
+            refuse_limits(column, declared)
+            column = attrs.evolve(
+                column, limit_columns=declared, why=f"{column.why}; limits: {declared}"
+            )
+        placed.append(column)
+    return tuple(placed)
+
+
+def refuse_limits(column: DeclaredColumn, declared: LimitColumns) -> None:
+    """A ``ModelError`` where a column that is modelled has limits, and is no number."""
+    if column.place is not None and not isinstance(column.coding, Numbers):
+        name = plain(column.name)
+        raise ModelError(
+            f"types[{name!r}] has limits ({declared}), and the column is taken for:"
+            f" {column.kind}; limits are those of numbers, which kind='number' declares"
+        )
 
 
 def checked_gaps(

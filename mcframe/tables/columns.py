@@ -1,7 +1,6 @@
 """Columns of DataFrames of any library, through narwhals: read, and filled in place."""
 
 import datetime as dt
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +44,7 @@ from mcframe.tables.gaps import (
     numbers_are_gaps,
     stand_for_gaps,
 )
+from mcframe.tables.known_limits import KnownLimits, limits_of_texts
 
 # What the values of a column are, whatever dtype holds them.
 Form = Literal["boolean", "number", "text", "category", "ordered", "date", "other"]
@@ -84,6 +84,8 @@ class Column:
         Of "other": what it is instead, and how to convert it.
     gaps : tuple
         Values that were declared to stand for missing ones.
+    given_limits : KnownLimits or None
+        Limits of cells that stand elsewhere, as ``mc.censored`` declares them.
     """
 
     name: Any
@@ -91,6 +93,7 @@ class Column:
     form: Form
     trouble: str = ""
     gaps: tuple[Any, ...] = ()
+    given_limits: KnownLimits | None = None
 
     @cached_property
     def cells(self) -> list[Any]:
@@ -116,12 +119,24 @@ class Column:
     @cached_property
     def numbers(self) -> Array:
         """Numbers and truth values, dates as microseconds since 1970: float64, NaN if missing."""
-        return np.where(self.marked, np.nan, self.stored_numbers)
+        return np.where(self.marked | self.limited, np.nan, self.stored_numbers)
+
+    @property
+    def limits(self) -> KnownLimits | None:
+        """The limits that are known of cells without a number."""
+        return self.given_limits
+
+    @cached_property
+    def limited(self) -> Mask:
+        """Mark the cells of which limits are known; they are filled as missing ones are."""
+        if self.limits is None:
+            return np.zeros(len(self.cells), dtype=bool)
+        return self.limits.cells
 
     @cached_property
     def values(self) -> list[Any]:
         """The values as Python objects, None where missing."""
-        pairs = zip(self.cells, self.marked, strict=True)
+        pairs = zip(self.cells, self.marked | self.limited, strict=True)
         return [None if marked else value for value, marked in pairs]
 
     @cached_property
@@ -149,7 +164,7 @@ class Column:
         examples = {type(value): value for value in self.values if value is not None}
         if set(map(sort_of, examples.values())) - {"text", "numbers"}:
             return None
-        return TextNumbers(self.name, self.series, "number", "", self.gaps)
+        return TextNumbers(self.name, self.series, "number", "", self.gaps, self.given_limits)
 
     @cached_property
     def observed(self) -> Mask:
@@ -522,10 +537,18 @@ QUANTITY = re.compile(
 class TextNumbers(Column):
     """A column of text, or of text and numbers, that is read as numbers.
 
-    ``values`` are numbers, None where a text stands for a missing value or reads as no number.
-    Only the first are ``missing``, and are filled. The column comes back as numbers if all of its
-    other text is numbers; else it stays text, and is filled with text.
+    ``values`` are numbers, None where a text stands for a missing value, gives limits, or reads as
+    no number. Only the first two are ``missing``, and are filled. The column comes back as numbers
+    if all of its other text is numbers; else it stays text, and is filled with text.
     """
+
+    @cached_property
+    def limits(self) -> KnownLimits | None:  # type: ignore[override]
+        """The limits that texts give, such as "<0.5" and "10-20", and those that stand elsewhere."""
+        limits = limits_of_texts(self.cells).only(~self.marked)
+        if self.given_limits is not None:
+            limits = limits.joined(self.given_limits)
+        return limits if limits.cells.any() else None
 
     @cached_property
     def stored_numbers(self) -> Array:
@@ -547,7 +570,7 @@ class TextNumbers(Column):
     def missing(self) -> Mask:
         """Mark the empty cells, and the texts that stand for a missing value."""
         blank = self.marks(lambda value: value is None or is_sign(value))
-        return blank | self.marked | self.words
+        return blank | self.marked | self.words | self.limited
 
     def marks(self, is_one: Callable[[Any], bool]) -> Mask:
         """Mark the cells for which a function is true, which is asked of different ones alone."""
@@ -575,6 +598,8 @@ class TextNumbers(Column):
         """True where a number is written as a whole one."""
         pairs = zip(self.cells, self.values, strict=True)
         read = {str(value) for value, number in pairs if number is not None}
+        if self.limits is not None and not self.limits.hold_whole_numbers:
+            return False
         return bool(read) and all(WHOLE_NUMBER.fullmatch(value) for value in read)
 
     @cached_property
@@ -620,7 +645,7 @@ class TextNumbers(Column):
     def texts(self, missing: bool) -> str:
         """The texts that are no numbers, those for missing values or others, with their counts."""
         chosen = np.isnan(self.numbers) & (self.missing == missing) & ~self.marked
-        return self.counted(chosen)
+        return self.counted(chosen & ~self.limited)
 
     def counted(self, chosen: Mask) -> str:
         """The most frequent texts among some, with their counts."""
@@ -629,17 +654,31 @@ class TextNumbers(Column):
         return listed([f"{text!r} ({times}x)" for text, times in texts.most_common()])
 
     @property
+    def n_limited(self) -> int:
+        """The number of cells of which limits are known."""
+        return int(np.count_nonzero(self.limited))
+
+    @property
+    def has_numbers_beside_limits(self) -> bool:
+        """True if as many numbers stand beside limits as make a column one of numbers.
+
+        And no one of classes such as "0", "1-5" and "6+".
+        """
+        least = LEAST_SHARE_BESIDE_WORDS * (self.n_observed + self.n_limited)
+        return self.n_observed >= max(FEWEST_NUMBERS, least)
+
+    @property
     def obstacles(self) -> tuple[str, ...]:
         """The most frequent texts that keep a column of mostly numbers from being read as such.
 
         It is mostly numbers where three quarters of it are, or where all others are words for
-        missing values or limits, such as "<5".
+        missing values.
         """
         n_numbers, n_texts = self.n_observed, self.n_texts
         if not n_texts or n_numbers < FEWEST_NUMBERS:
             return ()
         texts = Counter(self.cells[row] for row in np.flatnonzero(self.unread))
-        expected = all(is_word_of_missing(text) or is_limit(text) for text in texts)
+        expected = all(map(is_word_of_missing, texts))
         if n_numbers < (LEAST_SHARE_BESIDE_WORDS if expected else LEAST_SHARE_OF_NUMBERS) * (
             n_numbers + n_texts
         ):
@@ -659,17 +698,10 @@ class TextNumbers(Column):
 
 
 # A column of text counts as mostly numbers from the first share of numbers on, or from the second
-# one if its other values are words for missing ones or limits of detection. It needs so many
-# numbers.
+# one if its other values are words for missing ones; so it does beside limits of detection. It
+# needs so many numbers.
 LEAST_SHARE_OF_NUMBERS, LEAST_SHARE_BESIDE_WORDS, FEWEST_NUMBERS = 0.75, 0.3, 5
 WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*")
-DETECTION_LIMIT = re.compile(r"(<|>|<=|>=|≤|≥|=<|=>)\s*(?P<number>.+)")
-
-
-def is_limit(text: Any) -> bool:
-    """Return whether a text is a limit of detection, such as "<0.5"."""
-    match = DETECTION_LIMIT.fullmatch(text.strip()) if isinstance(text, str) else None
-    return match is not None and not math.isnan(number_in(match["number"]))
 
 
 def as_number_series(series: Any, numbers: list[Any]) -> Any:
@@ -715,11 +747,14 @@ def text_as_numbers(column: Column, declared: Any) -> Column:
         return (
             numbers if declared in ("number", "count") or isinstance(declared, Bounds) else column
         )
-    n_texts = numbers.n_observed + numbers.n_texts
+    n_read = numbers.n_observed + numbers.n_limited
+    n_texts = n_read + numbers.n_texts
     signless = column.form == "text" and not numbers.texts(missing=True)
     if signless and n_texts > len(column.distinct) == 2:
         return column
-    return numbers if numbers.n_observed >= LEAST_SHARE_READ * n_texts else column
+    if numbers.n_limited and not numbers.has_numbers_beside_limits:
+        return column
+    return numbers if n_read >= LEAST_SHARE_READ * n_texts else column
 
 
 def read_column_like(series: Any, declared: Column) -> Column:
@@ -760,7 +795,9 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
     for column in columns:
         if isinstance(column, TextNumbers):
             signs, strange = column.texts(missing=True), column.texts(missing=False)
+            of_limits = column.counted(column.limited)
             parts = [f"{signs} as missing"] * bool(signs)
+            parts += [f"{of_limits} as limits of a number"] * bool(of_limits)
             parts += [f"{strange} stays text, and so does the column"] * bool(strange)
             if column.name not in declared or strange or column.words.any():
                 converted.append(

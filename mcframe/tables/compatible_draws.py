@@ -48,12 +48,19 @@ class PartedColumns:
     def of(cls, formula: Formula, columns: Sequence[DeclaredColumn]) -> "PartedColumns":
         """The parts of the columns that stand in a block.
 
-        Counts and columns with a point mass are outcomes only where the formula names them so.
+        Counts and columns with a point mass or known limits are outcomes only where the formula
+        names them so, which limits do not allow.
         """
         formula.check([column.name for column in columns])
         read = {name for term in formula.further_terms for name in term.columns}
         modelled = [column for column in columns if column.place is not None]
         for column in columns:
+            if column.name == formula.outcome and column.column.limited.any():
+                raise ModelError(
+                    f"the outcome {plain(column.name)!r} has values of which only limits are known,"
+                    " and draws with terms have no use for these; draw without terms, or make"
+                    " these values missing"
+                )
             if column.place is None and column.name in read:
                 raise ModelError(
                     f"a term reads column {plain(column.name)!r}, which stands in no block:"
@@ -66,7 +73,10 @@ class PartedColumns:
             and not isinstance(column.block_coding, Choice)
             and (
                 column.name == formula.outcome
-                or not isinstance(column.block_coding, Counts | SemiContinuous)
+                or not (
+                    isinstance(column.block_coding, Counts | SemiContinuous)
+                    or column.column.limited.any()
+                )
             )
         ]
         if not outcomes:

@@ -1,6 +1,6 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal
@@ -22,11 +22,13 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import moments_of
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, variance_exponents_of
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
-from mcframe.tables.coded_rows import CodedRows, conditioned
+from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
 from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_codes
 from mcframe.tables.declared import Declared
@@ -34,10 +36,10 @@ from mcframe.tables.declared_column import (
     DeclaredColumn,
     answers,
     codes_of_intervals,
-    data_of,
     members_of,
     predicted_codes,
 )
+from mcframe.tables.draws_within_limits import drawn_within_limits
 from mcframe.tables.formula_terms import Formula
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import standard_units
@@ -116,6 +118,8 @@ class DrawnRows(Generic[Frame]):
         Where outcomes have a regression on terms of the other columns.
     shifts : Shifts
         What is added to drawn values.
+    limits : RowLimits or None
+        Of missing numbers, in standard units.
     """
 
     declared: Declared[Frame]
@@ -125,6 +129,7 @@ class DrawnRows(Generic[Frame]):
     values: Array
     parted: PartedColumns | None = None
     shifts: Shifts = NO_SHIFTS
+    limits: RowLimits | None = None
 
     @classmethod
     def of(
@@ -157,7 +162,10 @@ class DrawnRows(Generic[Frame]):
                     " factors; complete it with fewer columns"
                 )
             parted = PartedColumns.of(formula, declared.columns)
-        return cls(declared, posterior.engine, chosen, units, values, parted, shifts)
+        engine, limits = posterior.engine, None
+        if isinstance(engine, JointPosterior):
+            limits = engine.rows.limits
+        return cls(declared, engine, chosen, units, values, parted, shifts, limits)
 
     def tables(self, m: int, seed: int) -> list[Frame]:
         """m draws of the completed table, in the library it came in."""
@@ -170,18 +178,41 @@ class DrawnRows(Generic[Frame]):
 
     def table(self, rng: np.random.Generator) -> Frame:
         """One draw of the completed table."""
-        rows, posterior = np.arange(len(self.values)), None
+        posterior: RowsPosterior | None = None
         if self.chosen.components is None:
-            drawn, noise = self.engine.draws(rows, rng, 1)[0], self.engine.noise
+            drawn = self.engine.draws(np.arange(len(self.values)), rng, 1)[0]
+            drawn = drawn + np.sqrt(self.engine.noise) * rng.standard_normal(drawn.shape)
         else:
-            posterior = self.distribution(rng).condition(self.values, self.precisions)
-            drawn, noise = posterior.draws(rows, rng, 1)[0], NOISE_SHARE
-        drawn = drawn + np.sqrt(noise) * rng.standard_normal(drawn.shape)
+            [(posterior, drawn)] = self.drawn(self.distribution(rng), 1, rng)
         codes = self.codes(posterior, drawn, rng)
         if self.parted is not None and posterior is not None:
             proposals = self.proposals(self.parted, posterior, rng)
             codes = compatible_codes(self.parted, codes, proposals, rng)
         return self.declared.with_codes(self.shifts.applied(codes, rng))
+
+    def drawn(
+        self, distribution: RowsPosterior, m: int, rng: np.random.Generator
+    ) -> Iterator[tuple[RowsPosterior, Array]]:
+        """The posterior of these rows and m draws of them (n x d), under some components.
+
+        Numbers with limits are drawn first, within these, and count as observed then.
+        """
+        rows = np.arange(len(self.values))
+        if self.limits is None:
+            posterior = distribution.condition(self.values, self.precisions)
+            draws = posterior.draws(rows, rng, m)
+            draws = draws + np.sqrt(NOISE_SHARE) * rng.standard_normal(draws.shape)
+            yield from ((posterior, draw) for draw in draws)
+            return
+        cells = self.limits.rows, self.limits.columns
+        sited = distribution.condition(self.values, self.precisions, self.limits)
+        for _ in range(m):
+            values = drawn_within_limits(sited, self.values, self.precisions, rng)
+            posterior = distribution.condition(values, self.precisions)
+            draw = posterior.draws(rows, rng, 1)[0]
+            draw = draw + np.sqrt(NOISE_SHARE) * rng.standard_normal(draw.shape)
+            draw[cells] = values[cells]
+            yield posterior, draw
 
     def proposals(
         self, parted: PartedColumns, posterior: RowsPosterior, rng: np.random.Generator
@@ -191,11 +222,10 @@ class DrawnRows(Generic[Frame]):
         for column in parted.outcomes:
             assert column.place is not None  # of a column in a block
             values[:, column.place : column.place + column.block_coding.width] = np.nan
-        rows = attrs.evolve(self, values=values)
-        conditioned_rows = posterior.condition(values, self.precisions)
-        drawn = conditioned_rows.draws(np.arange(len(values)), rng, PROPOSALS)
-        drawn = drawn + np.sqrt(NOISE_SHARE) * rng.standard_normal(drawn.shape)
-        codes = [rows.codes(conditioned_rows, one, rng) for one in drawn]
+        rows = attrs.evolve(self, values=values, limits=self.limits_of_covariates(parted))
+        codes = []
+        for conditioned_rows, drawn in rows.drawn(posterior, PROPOSALS, rng):
+            codes.append(rows.codes(conditioned_rows, drawn, rng))
         proposals = {}
         for column in parted.covariates:
             whole = np.nan_to_num(np.tile(column.codes, (PROPOSALS, 1)))
@@ -203,6 +233,13 @@ class DrawnRows(Generic[Frame]):
                 whole[:, column.column.missing] = [one[column.name] for one in codes]
             proposals[column.name] = whole
         return proposals
+
+    def limits_of_covariates(self, parted: PartedColumns) -> RowLimits | None:
+        """The limits of numbers that are no outcome."""
+        if self.limits is None:
+            return None
+        outcomes = [column.place for column in parted.outcomes]
+        return self.limits.chosen(~np.isin(self.limits.columns, outcomes))
 
     @property
     def precisions(self) -> Array:
@@ -226,6 +263,7 @@ class DrawnRows(Generic[Frame]):
             components=self.chosen.components or 1,
             prior_rows=self.chosen.prior_rows,
             tol=FOLD_TOLERANCE,
+            limits=None if self.limits is None else self.limits.take(drawn),
         )
         if self.chosen.components == 1 and n_rows >= 2 * width:
             return posterior
@@ -273,9 +311,16 @@ class DrawnRows(Generic[Frame]):
             numbers = place + np.arange(coding.width)
             cells = np.ix_(missing, numbers)
             if isinstance(coding, Counts):
-                seen = rng.choice(column.codes[~column.column.missing], self.values.shape[0])
+                counts, limited = column.codes[~column.column.missing], column.column.limited
+                if limited.any():
+                    whole = self.units.invert(drawn, *np.ogrid[: len(drawn), : drawn.shape[1]])
+                    within = np.maximum(np.rint(whole[limited, place]), 0.0)
+                    counts = np.concatenate([counts, within])
+                seen = rng.choice(counts, self.values.shape[0])
                 ranks = ranks_of(posterior, place, drawn[cells][:, 0])
                 codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
+                if limited.any():
+                    codes[column.name][limited[missing]] = within
                 completed[cells] = self.units.apply(codes[column.name][:, None], *cells)
                 continue
             if isinstance(coding, SemiContinuous):
@@ -648,7 +693,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         """
         posterior = self.demand_posterior("intervals")
         rows = CodedRows.of(self.declared.columns, frame, unseen)
-        new = conditioned(posterior, data_of(self.declared.columns, rows.codes, rows.table))
+        new = rows.conditioned(posterior)
         predicted: dict[Any, Array] = {}
         if rows.applicability.has_conditions:
             predicted = predicted_codes(new, rows.missing_entries(self.declared.columns))
@@ -842,6 +887,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 "column": str(plain(column.name)),
                 "type": column.kind,
                 "missing": column.share_missing,
+                "limits": int(np.count_nonzero(column.column.limited)),
                 "weight": None if self.chosen is None else self.chosen.best_weight,
             }
             filled = ~self.left_empty[column.name][column.column.missing]
@@ -876,15 +922,21 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
     def _summary(self) -> tuple[str, str]:
         """The number of filled entries with the answer, and the way in which it was chosen."""
+        filled = [column for column in self.declared.columns if column.is_filled]
+        kept = [column.column.missing & ~self.left_empty[column.name] for column in filled]
+        limited = [column.column.limited for column in filled]
         missing = [
-            int(np.count_nonzero(column.column.missing & ~self.left_empty[column.name]))
-            for column in self.declared.columns
-            if column.is_filled
+            int(np.count_nonzero(cells & ~within))
+            for cells, within in zip(kept, limited, strict=True)
         ]
+        n_limited = sum(
+            int(np.count_nonzero(cells & within))
+            for cells, within in zip(kept, limited, strict=True)
+        )
         answer, chosen = self.answer, self.chosen
         if isinstance(answer, Posterior):
             status, how = f"posterior {answer.status}", str(chosen)
-            if answer.diagnostics is None:
+            if answer.diagnostics is None and not n_limited:  # whose sites are no bound
                 status += f" (log evidence at least {answer.evidence:.1f})"
         else:
             status = f"{answer.status} (gap {answer.gap:.1e})"
@@ -893,7 +945,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             how = "the given model, without held-out entries"
         else:
             how += ", chosen by held-out entries; loss 1 is no better than a constant"
-        return f"Completion: {counted(sum(missing), 'entry', 'entries')} filled, {status}", how
+        filled_entries = f"{counted(sum(missing), 'entry', 'entries')} filled"
+        if n_limited:
+            filled_entries += f" and {n_limited} within known limits"
+        return f"Completion: {filled_entries}, {status}", how
 
     def _cells(self) -> list[list[str]]:
         """The report as text, a header and a row for each column of the table."""
@@ -939,6 +994,16 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         ]
         if empty:
             sentences.append(f"gaps that stay empty, as declared: {listed(empty)}")
+        limited = [
+            f"{plain(column.name)!r} ({np.count_nonzero(column.column.limited)})"
+            for column in self.declared.columns
+            if column.is_filled and column.column.limited.any()
+        ]
+        if limited:
+            sentences.append(
+                "cells that are known to limits are neither missing nor observed, and are filled"
+                f" within these: {listed(limited)}"
+            )
         scales = [
             f"{plain(column.name)!r} as {coding.scale_in_words}"
             + f" (log density of its held-out numbers +{coding.scale_gain:.2f})"
@@ -972,11 +1037,11 @@ def rejected(p_values: Mapping[str, float], level: float = 0.05) -> list[str]:
 # The columns of the report that are scores, all of its columns, and those that are printed.
 SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc")
 REPORT_COLUMNS = (
-    *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
+    *("column", "type", "missing", "limits", "loss", "error", "error_of_constant", "measure"),
     *("sd", "shift", "missingness_auc", "weight", "scale"),
 )
 PRINTED_COLUMNS = tuple(
-    name for name in REPORT_COLUMNS if name not in ("missingness_auc", "weight", "scale")
+    name for name in REPORT_COLUMNS if name not in ("limits", "missingness_auc", "weight", "scale")
 )
 
 

@@ -10,6 +10,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.stored_classes import stored
 from mcframe.tables.coding import Numbers
 from mcframe.tables.columns import Column
+from mcframe.tables.known_limits import KnownLimits
 
 DAY_MICROSECONDS = 86_400e6
 EPOCH = dt.datetime(1970, 1, 1)
@@ -49,6 +50,12 @@ class Dates(Numbers):
     def codes(self, column: Column) -> Array:
         """Days since the centre."""
         return (column.numbers - self.centre) / DAY_MICROSECONDS
+
+    def limits_of(self, limits: KnownLimits) -> KnownLimits:
+        """The limits of days since the centre, from those of microseconds since 1970."""
+        return KnownLimits(limits.lower - self.centre, limits.upper - self.centre).over(
+            DAY_MICROSECONDS
+        )
 
     def values(self, codes: Array) -> list[Any]:
         """Dates, or points in time, in UTC where there is a zone."""

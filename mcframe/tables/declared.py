@@ -16,9 +16,10 @@ from mcframe.contracts.validators import a_type, counted, plain
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.row_limits import RowLimits
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables.applicability import Applicability
-from mcframe.tables.coded_rows import CodedRows, conditioned
+from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import BaseCoding, Choice, Numbers
 from mcframe.tables.columns import read_frame
 from mcframe.tables.date_coding import Dates
@@ -28,7 +29,9 @@ from mcframe.tables.declared_column import (
     blocks_of,
     codes_of_intervals,
     data_of,
+    numbers_in,
     predicted_codes,
+    row_limits_of,
 )
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.native_tables import like_frame, with_columns
@@ -63,10 +66,17 @@ class Declared(Generic[Frame]):
     def of(cls, columns: Sequence[DeclaredColumn], table: Any, model: Model) -> "Declared[Frame]":
         """A table whose columns have their places, in any order, and a model of their blocks."""
         codes = {column.name: column.codes for column in columns if column.place is not None}
-        data = data_of(columns, codes, table)
+        limits = {column.name: column.limits for column in columns}
+        data = data_of(columns, codes, table, model, limits)
         position = {name: k for k, name in enumerate(table.columns)}
         ordered = sorted(columns, key=lambda column: position[column.name])
         return cls(model, data, tuple(ordered), table)
+
+    @property
+    def row_limits(self) -> RowLimits | None:
+        """The limits of the numbers of the one block that all columns stand in, as in the data."""
+        limits = {column.name: column.limits for column in self.columns}
+        return row_limits_of(self.columns, limits, self.frame.shape[0])
 
     def replace_columns(self, columns: Sequence[DeclaredColumn]) -> "Declared[Frame]":
         """A copy with other columns of the same names and places."""
@@ -111,7 +121,7 @@ class Declared(Generic[Frame]):
                 f"fit is {a_type(fit)}; a Fit or a Posterior of declared.model and"
                 " declared.data is needed"
             )
-        expected = {name: np.shape(values) for name, values in self.data.items()}
+        expected = {name: np.shape(numbers_in(part)) for name, part in self.data.items()}
         shapes = {name: table.shape for name, table in fit.problem.tables.items()}
         if expected != shapes:
             raise DataError(
@@ -173,7 +183,7 @@ class Declared(Generic[Frame]):
             another form.
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        return data_of(self.columns, rows.codes, rows.table)
+        return data_of(self.columns, rows.codes, rows.table, self.model, rows.limits)
 
     def complete_rows(
         self,
@@ -229,8 +239,7 @@ class Declared(Generic[Frame]):
         1    1.85    L
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        data = data_of(self.columns, rows.codes, rows.table)
-        return rows.completed(conditioned(self.checked(fit), data))
+        return rows.completed(rows.conditioned(self.checked(fit)))
 
     def predict(self, fit: Fit | Posterior, name: Any) -> Frame:
         """Predictions of a column in every row, in the library of the table.
@@ -286,8 +295,8 @@ class Declared(Generic[Frame]):
         0  0.1  0.9
         1  0.9  0.1
         """
-        data = self.rows(frame, unseen=unseen)
-        return self.predicted(conditioned(self.checked(fit), data), name, frame)
+        rows = CodedRows.of(self.columns, frame, unseen)
+        return self.predicted(rows.conditioned(self.checked(fit)), name, frame)
 
     def predicted(self, fit: Any, name: Any, table: Any) -> Any:
         """Predictions of a column in the rows of a ``narwhals.DataFrame``."""
@@ -332,7 +341,9 @@ class Declared(Generic[Frame]):
         """
         column, rows = self.column(name), read_frame(frame)
         is_this_table = frame is self.frame.to_native()
-        answer = posterior if is_this_table else conditioned(posterior, self.rows(frame))
+        answer = posterior
+        if not is_this_table:
+            answer = CodedRows.of(self.columns, frame, "missing").conditioned(posterior)
         means = self.predicted(answer, name, rows)
         if not isinstance(column.coding, Numbers):
             raise ModelError(

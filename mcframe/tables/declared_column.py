@@ -13,15 +13,21 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.contracts.likelihood import Likelihood, ValueKind, fits_parameters
+from mcframe.contracts.likelihood import (
+    IntervalProbability,
+    Likelihood,
+    ValueKind,
+    fits_parameters,
+)
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted, exact, listed, plain
 from mcframe.contracts.wording import wording
-from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
-from mcframe.model import Block
+from mcframe.likelihoods import Bernoulli, Censored, Gaussian, Multinomial, Ordinal, Poisson
+from mcframe.model import Block, Model, Observations
 from mcframe.model.held_out import places_by_content
 from mcframe.model.long_lists import mark_as_table
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.row_limits import RowLimits
 from mcframe.tables.coding import (
     NUMBERS_BLOCK,
     Choice,
@@ -40,6 +46,7 @@ from mcframe.tables.columns import (
 )
 from mcframe.tables.date_coding import DAY_MICROSECONDS, LATEST_DATE, Dates
 from mcframe.tables.gaps import LONGEST_SCALE
+from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.indicator_codings import Indicator, Indicators, Steps
 from mcframe.tables.raw_predictions import RawPredictions
 from mcframe.tables.semicontinuous import SemiContinuous
@@ -74,6 +81,8 @@ class DeclaredColumn:
         To which rows the column applies; None for all.
     fillable : mask (n_items,) or None
         The rows of the table in which it may be filled; None for all.
+    limit_columns : LimitColumns or None
+        The columns that have limits of this one.
     """
 
     column: Column
@@ -87,6 +96,7 @@ class DeclaredColumn:
     is_skipped: bool = False
     condition: Any = None
     fillable: Mask | None = None
+    limit_columns: Any = None
 
     @property
     def name(self) -> Any:
@@ -95,8 +105,8 @@ class DeclaredColumn:
 
     @property
     def share_missing(self) -> float:
-        """The share of entries that are missing."""
-        return float(np.mean(self.column.missing))
+        """The share of entries that are missing, of which not even limits are known."""
+        return float(np.mean(self.column.missing & ~self.column.limited))
 
     @cached_property
     def codes(self) -> Array:
@@ -120,7 +130,32 @@ class DeclaredColumn:
         """True if all observed numbers are whole, whatever dtype holds them."""
         codes = self.codes[~np.isnan(self.codes)]
         is_scaled = isinstance(self.coding, Numbers) and self.coding.unit != 1.0
-        return not is_scaled and bool(np.all(np.rint(codes) == codes))
+        if is_scaled or not np.all(np.rint(codes) == codes):
+            return False
+        return self.limits is None or self.limits.hold_whole_numbers
+
+    @cached_property
+    def limits(self) -> KnownLimits | None:
+        """The limits of codes that are known of cells without a number; None where there are none."""
+        return self.limits_of(self.column)
+
+    def limits_of(self, column: Column) -> KnownLimits | None:
+        """The limits of codes in a column of this table or of new rows."""
+        if not isinstance(self.coding, Numbers) or self.place is None:
+            return None
+        return self.coding.limits(column)
+
+    @property
+    def is_rounded(self) -> bool:
+        """True if values are whole numbers."""
+        return isinstance(self.coding, Numbers) and (
+            self.coding.is_whole or self.has_whole_values
+        )
+
+    def limits_on_scale(self, limits: KnownLimits) -> KnownLimits:
+        """The limits of the numbers of the block, from those of codes."""
+        assert isinstance(self.coding, Numbers)  # as all columns with limits have
+        return self.coding.limits_on_scale(limits, self.is_rounded)
 
     def rounded(self, codes: Array) -> Array:
         """Codes as values of the column may be drawn: whole ones where all observed ones are."""
@@ -150,6 +185,8 @@ class DeclaredColumn:
         rows = np.flatnonzero(self.column.missing)
         values = list(self.constant) * rows.size
         if self.place is not None and rows.size:
+            if self.limits is not None:
+                codes = self.limits.at(rows).clip(codes, self.is_rounded)
             values = self.block_coding.values(codes)
         chosen = [value for value, row in zip(values, rows, strict=True) if fillable[row]]
         return self.column.filled(rows[fillable[rows]], chosen)
@@ -263,15 +300,26 @@ def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
     likelihoods: dict[str, Likelihood] = {}
     for column in placed:
         if column.block is not None and column.likelihood is not None:
-            likelihoods.setdefault(column.block, column.likelihood)
+            likelihood = likelihoods.setdefault(column.block, column.likelihood)
+            if column.limits is not None and takes_limits(likelihood):
+                likelihoods[column.block] = Censored(likelihood)
     return [
         Block(name, likelihood, bias=not fits_parameters(likelihood), standardize=True)
         for name, likelihood in likelihoods.items()
     ]
 
 
+def takes_limits(likelihood: Likelihood) -> bool:
+    """True if a likelihood has a distribution function, by which limits of values count."""
+    return isinstance(likelihood, IntervalProbability) and likelihood.why_no_optimum is None
+
+
 def data_of(
-    columns: Iterable[DeclaredColumn], codes: Mapping[Any, Array], table: Any
+    columns: Iterable[DeclaredColumn],
+    codes: Mapping[Any, Array],
+    table: Any,
+    model: Model | None = None,
+    limits: Mapping[Any, KnownLimits | None] | None = None,
 ) -> dict[str, Any]:
     """The codes of the columns of each block: DataFrames where the table is one of pandas.
 
@@ -280,6 +328,10 @@ def data_of(
     codes : dict from column name to array (n_items,)
     table : narwhals.DataFrame
         Whose index a DataFrame gets.
+    model : Model, optional
+        Whose blocks with a likelihood that takes limits get ``Observations`` with those.
+    limits : dict from column name to KnownLimits, optional
+        Those of codes.
     """
     data: dict[str, Any] = {}
     for block, members in members_of(columns).items():
@@ -292,7 +344,66 @@ def data_of(
             )
             data[block] = type(native)(data[block], index=native.index, columns=names)
             mark_as_table(data[block])
+        known = {column.place: (limits or {}).get(column.name) for column in members}
+        takes = model is not None and model.block(block).likelihood.takes_intervals
+        if takes and any(part is not None for part in known.values()):
+            lower, upper = np.full(data[block].shape, -np.inf), np.full(data[block].shape, np.inf)
+            for place, part in known.items():
+                if part is not None:
+                    lower[:, place], upper[:, place] = part.lower, part.upper
+            data[block] = Observations(data[block], lower=lower, upper=upper)
     return data
+
+
+def warn_of_limits(columns: Iterable[DeclaredColumn], model: Model | None) -> None:
+    """A ``UserWarning`` of columns whose limits the likelihood of their block cannot use.
+
+    Without a model, of Gaussian factors, no limits are used.
+    """
+    unused = [
+        f"{plain(column.name)!r}"
+        + (f" ({model.block(column.block_name).likelihood})" if model is not None else "")
+        for column in columns
+        if column.place is not None
+        and column.limits is not None
+        and not (model is not None and model.block(column.block_name).likelihood.takes_intervals)
+    ]
+    if unused:
+        remedy = " mc.Censored of a likelihood with a distribution function uses them"
+        if model is None:
+            remedy = " a table with fewer columns has a distribution of rows, which uses them"
+        warn_caller(
+            f"limits of cells are not used by the estimate, and filled numbers are moved into them:"
+            f" {listed(unused)};{remedy}"
+        )
+
+
+def numbers_in(data: Any) -> Any:
+    """The values of a block's data, which may have limits beside them."""
+    return data.values if isinstance(data, Observations) else data
+
+
+def row_limits_of(
+    columns: Iterable[DeclaredColumn], limits: Mapping[Any, KnownLimits | None], n_rows: int
+) -> RowLimits | None:
+    """The limits of the numbers of one block, in its columns' own units; None without any.
+
+    Parameters
+    ----------
+    limits : dict from column name to KnownLimits
+        Those of codes (n_rows,).
+    """
+    inside = [column for column in columns if column.place is not None]
+    if all(limits.get(column.name) is None for column in inside):
+        return None
+    width = sum(column.block_coding.width for column in inside)
+    lower, upper = np.full((n_rows, width), -np.inf), np.full((n_rows, width), np.inf)
+    for column in inside:
+        of_codes = limits.get(column.name)
+        if of_codes is not None:
+            on_scale = column.limits_on_scale(of_codes)
+            lower[:, column.place], upper[:, column.place] = on_scale.lower, on_scale.upper
+    return RowLimits.of(lower, upper)
 
 
 def names_of(column: DeclaredColumn) -> list[Any]:
@@ -366,7 +477,7 @@ def codes_of_intervals(
     for column, rows in asked:
         coding, cells = column.block_coding, column.entries(rows)
         assert isinstance(coding, Numbers)
-        whole = coding.is_whole or column.has_whole_values
+        whole = column.is_rounded
         lower[column.name], upper[column.name] = coding.ends(
             posterior, column.block_name, cells, level, whole
         )
@@ -453,6 +564,8 @@ def detected_kind(column: Column) -> DeclaredColumn:
         return set_aside(column, column.trouble if numbers is None else numbers.what_is_unread)
     if column.n_observed == 0:
         return set_aside(column, "not one of its values is observed")
+    if column.limited.any() and column.form == "number":
+        return kind_of_limited(column)
     if column.form == "date":
         hint = f"{wording().types(plain(column.name), 'date')} takes them as days"
         return set_aside(column, f"dates; {hint}")
@@ -467,6 +580,15 @@ def detected_kind(column: Column) -> DeclaredColumn:
     if column.form == "number":
         return kind_of_numbers(column)
     return kind_of_text(column) if column.form == "text" else kind_of_categories(column)
+
+
+def kind_of_limited(column: Column) -> DeclaredColumn:
+    """Numbers of which some are known to limits."""
+    column.refuse_infinite()
+    if column.n_distinct < 2:
+        return set_aside(column, "beside limits it has fewer than two different numbers")
+    n_limited = int(np.count_nonzero(column.limited))
+    return number(column, f"numbers, beside {counted(n_limited, 'cell')} known to limits")
 
 
 def kind_of_numbers(column: Column) -> DeclaredColumn:

@@ -13,11 +13,14 @@ from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
 from mcframe.tables.applicability import split_types, with_conditions
+from mcframe.tables.censoring import split_limits, with_limits
 from mcframe.tables.column_types import (
     checked_gaps,
     checked_types,
     read_table,
+    type_of_text,
     warn_of_codes,
+    with_limit_columns,
     warn_of_list,
 )
 from mcframe.tables.columns import read_columns, read_frame, text_as_numbers, warn_of_text
@@ -29,6 +32,7 @@ from mcframe.tables.declared_column import (
     placed_columns,
     set_aside,
     warn_of_columns_set_aside,
+    warn_of_limits,
 )
 from mcframe.tables.gaps import Missing, meant_column
 
@@ -143,6 +147,7 @@ def declare(
     ]
     warn_of_columns_set_aside("columns that are mostly numbers are set aside", mostly)
     declared = declared_of(table.columns, table.frame)
+    warn_of_limits(declared.columns, declared.model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
         weight = starting_weight(declared.model, declared.data)
@@ -157,6 +162,7 @@ def declared_by(
         raise ModelError(f"model={as_given(model)} was given with columns; a Model is needed")
     table = read_frame(frame)
     types, conditions = split_types(types)
+    types, censored = split_limits(types, table.columns)
     declared_types = checked_types(types, table.columns)
     gaps = checked_gaps(missing, declared_types, table.columns)
     places = checked_blocks(model, columns, table.columns)
@@ -164,7 +170,11 @@ def declared_by(
     placed = []
     for block in model.blocks:
         for name in columns[block.name]:
-            read[name] = text_as_numbers(read[name], declared_types.get(name, block.likelihood))
+            kind = type_of_text(declared_types, censored, name) or block.likelihood
+            read[name] = text_as_numbers(read[name], kind)
+    read = {column.name: column for column in with_limits([*read.values()], censored)}
+    for block in model.blocks:
+        for name in columns[block.name]:
             placed.append(in_block(read[name], declared_types.get(name), block))
     why = "in no block of the model"
     outside = [set_aside(column, why) for name, column in read.items() if name not in places]
@@ -174,7 +184,9 @@ def declared_by(
         attrs.evolve(block, likelihood=block.likelihood.from_zero()) for block in model.blocks
     ]
     model = Model(blocks, model.terms)
-    columns = with_conditions(placed_columns([*placed, *outside]), conditions)
+    everything = with_limit_columns(placed_columns([*placed, *outside]), censored)
+    warn_of_limits(everything, model)
+    columns = with_conditions(everything, conditions)
     return Declared.of(columns, table, model)
 
 

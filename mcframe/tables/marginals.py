@@ -15,7 +15,10 @@ from scipy.special import expit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.transforms import AffineUnits, Chain, Transform
+from mcframe.posterior.row_limits import censored_moments, widened
+from mcframe.posterior.truncation import log_masses
 from mcframe.tables.coding import NO_PLACES, Numbers
+from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.semicontinuous import SemiContinuous
 
 
@@ -291,8 +294,12 @@ class ScaleChoice:
     gain: float
 
     @classmethod
-    def of(cls, numbers: Array, support: Support) -> "ScaleChoice":
+    def of(
+        cls, numbers: Array, support: Support, limits: KnownLimits | None = None
+    ) -> "ScaleChoice":
         """The choice for observed numbers (n,), by the density of a normal distribution.
+
+        Of cells with ``limits`` (k,) by the probability of these.
 
         Fifths of the numbers are held out in turn. Another scale than the nearest one is taken
         if the mean log density is larger by at least .05 and by two standard errors, where a
@@ -301,6 +308,8 @@ class ScaleChoice:
         which is about what another scale could gain: skewness^2 / 12 + excess^2 / 48 (Jones and
         Sibson, What is projection pursuit?, Journal of the Royal Statistical Society A 150, 1987).
         """
+        if limits is not None:
+            return cls.beside_limits(numbers, support, limits)
         numbers = np.sort(numbers)
         mean, deviation = float(np.mean(numbers)), float(np.std(numbers))
         makers = list(scales_tried(support, mean, deviation))
@@ -310,16 +319,90 @@ class ScaleChoice:
         tried = numbers if numbers.size <= 10_000 else np.sort(rng.choice(numbers, 10_000))
         parts = rng.permutation(tried.size) % 5
         densities = [held_out_densities(make, tried, parts) for make in makers]
+        chains = [standardized_scale(make(numbers), numbers) for make in makers]
+        return cls.of_densities(chains, densities, tried.size)
+
+    @classmethod
+    def beside_limits(
+        cls, numbers: Array, support: Support, limits: KnownLimits
+    ) -> "ScaleChoice":
+        """The choice for observed numbers and limits, by the density of what is not held out."""
+        order = np.lexsort((limits.upper, limits.lower))
+        numbers, limits = np.sort(numbers), limits.at(order)
+        mean, variance = censored_moments(numbers, limits.lower, limits.upper)
+        makers = list(scales_tried(support, mean, float(np.sqrt(variance))))
+        if numbers.size < 20:
+            makers = makers[:1]
+        rng = np.random.default_rng(0)
+        parts = rng.permutation(numbers.size) % 5
+        limit_parts = rng.permutation(limits.lower.size) % 5
+        spanned = with_ends(numbers, limits, support)
+        made = [make(spanned) for make in makers]
+        chains = [scale_beside_limits(chain, numbers, limits) for chain in made]
+        densities = list[Array | None]()
+        for chain in made:
+            of_parts = list[Array]()
+            for part in range(5):
+                fitted = scale_beside_limits(
+                    chain, numbers[parts != part], limits.at(limit_parts != part)
+                )
+                if fitted is None:
+                    break
+                held, slopes = (
+                    function(numbers[parts == part], *NO_PLACES)
+                    for function in (fitted.apply, fitted.log_derivative)
+                )
+                ends = widened(*ends_on(fitted, limits.at(limit_parts == part)), 1.0)
+                zeros = np.zeros(ends[0].size)
+                masses = log_masses(zeros, zeros + 1.0, *ends) + 0.5 * np.log(2.0 * np.pi)
+                of_parts += [-0.5 * np.square(held) + slopes, masses]
+            densities.append(np.concatenate(of_parts) if len(of_parts) == 10 else None)
+        return cls.of_densities(chains, densities, numbers.size + limits.lower.size)
+
+    @classmethod
+    def of_densities(
+        cls, chains: list[Chain | None], densities: list[Array | None], n_tried: int
+    ) -> "ScaleChoice":
+        """The choice by the log densities of held-out numbers on each scale, the nearest first."""
         best, gain = 0, 0.0
         for k, density in enumerate(densities[1:], start=1):
             if density is None or densities[0] is None:
                 continue
             differences = np.clip(density - densities[0], -3.0, 3.0)
-            least = max(0.05, 2.0 * float(np.std(differences)) / np.sqrt(tried.size))
+            least = max(0.05, 2.0 * float(np.std(differences)) / np.sqrt(n_tried))
             if np.mean(differences) > max(least, gain):
                 best, gain = k, float(np.mean(differences))
-        chains = [standardized_scale(makers[k](numbers), numbers) for k in (0, best)]
-        return cls(chains[0], chains[1], gain)
+        return cls(chains[0], chains[best], gain)
+
+
+def with_ends(numbers: Array, limits: KnownLimits, support: Support) -> Array:
+    """Numbers and the ends of limits inside the support, which a scale tells apart."""
+    ends = np.concatenate([limits.lower, limits.upper])
+    inside = (ends > support.lower_edge) & (ends < support.upper_edge)
+    return np.concatenate([numbers, ends[inside]])
+
+
+def ends_on(chain: Chain, limits: KnownLimits) -> tuple[Array, Array]:
+    """The limits on a scale; infinite ones stay so."""
+    lower, upper = (
+        np.where(np.isfinite(end), chain.apply(np.where(np.isfinite(end), end, 0.0), *NO_PLACES), end)
+        for end in (limits.lower, limits.upper)
+    )
+    return lower, upper
+
+
+def scale_beside_limits(
+    chain: Chain | None, numbers: Array, limits: KnownLimits
+) -> Chain | None:
+    """Return a chain on which numbers and limits have the mean 0 and the deviation 1, or None."""
+    if chain is None:
+        return None
+    scaled = chain.apply(numbers, *NO_PLACES)
+    if not np.all(np.isfinite(scaled)) or not np.std(scaled) > 0.0:
+        return None
+    mean, variance = censored_moments(scaled, *ends_on(chain, limits))
+    moments = (np.array([number]) for number in (0.0, mean, float(np.sqrt(variance))))
+    return Chain((*chain, AffineUnits(*moments)))
 
 
 def negentropy(chain: Chain | None, numbers: Array) -> float:
@@ -372,16 +455,21 @@ def atom_of(numbers: Array) -> float | None:
 
 
 def with_scales(
-    coding: Numbers, codes: Array, may_have_atom: bool = True
+    coding: Numbers,
+    codes: Array,
+    may_have_atom: bool = True,
+    known_limits: KnownLimits | None = None,
 ) -> tuple[Numbers, Numbers]:
     """Return a coding of numbers on the scale nearest to no scale, and on the best one.
 
     Codes are those of the column (n,), NaN where missing. Fewer than ten numbers and few different
-    ones, such as answers from 1 to 5, stay as they are.
+    ones, such as answers from 1 to 5, stay as they are. Beside limits there is no point mass.
     """
     numbers = codes[~np.isnan(codes)]
     whole = bool(np.all(np.rint(numbers) == numbers))
     lower, upper = coding.lower / coding.unit, coding.upper / coding.unit
+    if known_limits is not None:
+        known_limits, may_have_atom = known_limits.at(known_limits.cells), False
     atom = atom_of(numbers) if may_have_atom else None
     if atom is not None:
         numbers = numbers[numbers != atom]
@@ -390,11 +478,21 @@ def with_scales(
     n_distinct = np.unique(numbers).size
     if numbers.size < 10 or n_distinct < 2:
         return coding, coding
-    support = Support.of(numbers, lower, upper, whole)
+    spanned = numbers
+    if known_limits is not None:
+        ends = np.concatenate([known_limits.lower, known_limits.upper])
+        spanned = np.concatenate([numbers, ends[np.isfinite(ends)]])
+    support = Support.of(spanned, lower, upper, whole)
     if n_distinct < min(12, max(3, numbers.size // 2)):  # answers on a scale
         coding = attrs.evolve(coding, support=(support.lower, support.upper))
         return coding, coding
-    choice = ScaleChoice.of(numbers, support)
+    if known_limits is not None:  # those beyond the support say nothing
+        known_limits = KnownLimits(
+            np.where(known_limits.lower > support.lower, known_limits.lower, -np.inf),
+            np.where(known_limits.upper < support.upper, known_limits.upper, np.inf),
+        )
+        known_limits = known_limits.at(known_limits.cells)
+    choice = ScaleChoice.of(numbers, support, known_limits)
     if choice.nearest is None or choice.best is None:
         return coding, coding
     if atom is not None:

@@ -115,7 +115,11 @@ class Missingness:
 
     @classmethod
     def of_columns(
-        cls, values: Array, column_of_number: IntArray, rng: np.random.Generator
+        cls,
+        values: Array,
+        column_of_number: IntArray,
+        rng: np.random.Generator,
+        missing: Mask | None = None,
     ) -> list["Missingness"]:
         """The missingness of each column.
 
@@ -125,8 +129,12 @@ class Missingness:
             The table as numbers, NaN where missing.
         column_of_number : array of integers (d,)
             The column that each number belongs to, from 0, in ascending order.
+        rng : generator
+        missing : mask (n x number of columns), optional
+            The entries that are missing; by default those whose first number is NaN.
         """
-        missing = np.isnan(values[:, first_numbers(column_of_number)])
+        if missing is None:
+            missing = np.isnan(values[:, first_numbers(column_of_number)])
         counts = np.count_nonzero(missing, axis=0)
         columns = np.flatnonzero(np.minimum(counts, len(missing) - counts) >= FEWEST_MISSING)
         missingness = [cls(None, np.ones(len(missing))) for _ in counts]

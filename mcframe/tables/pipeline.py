@@ -17,6 +17,7 @@ from mcframe.contracts.limits import MOST_OPERATIONS
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
@@ -31,6 +32,8 @@ from mcframe.tables.declared_column import (
     as_numbers,
     in_content_order,
     placed_columns,
+    row_limits_of,
+    warn_of_limits,
 )
 from mcframe.tables.marginals import with_scales
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
@@ -68,6 +71,8 @@ class CodedTable:
         The column of the table, counted in ``columns``, that each number belongs to; ascending.
     best_codings : dict from column name to Numbers
         Of columns whose numbers have a larger log density on another scale than the plainest one.
+    limits : RowLimits or None
+        The limits of numbers that are known of missing entries.
     """
 
     frame: Any
@@ -78,6 +83,7 @@ class CodedTable:
     values: Array
     column_of_number: IntArray
     best_codings: Mapping[Any, Numbers]
+    limits: RowLimits | None = None
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
         """Numbers of the rows by codings of columns, which take as many numbers as before."""
@@ -89,7 +95,14 @@ class CodedTable:
             column.block_coding.numbers(column_codes)
             for column, column_codes in zip(columns, self.codes.T, strict=True)
         ]
-        return attrs.evolve(self, columns=columns, values=np.column_stack(values))
+        known = {
+            column.name: None if column.limits is None else column.limits.at(self.rows)
+            for column in columns
+        }
+        limits = None
+        if not self.has_factors:  # which have no use for them
+            limits = row_limits_of(columns, known, self.rows.size)
+        return attrs.evolve(self, columns=columns, values=np.column_stack(values), limits=limits)
 
     @property
     def is_sample(self) -> bool:
@@ -128,7 +141,10 @@ class HeldOutTable:
         tables = {NUMBERS_BLOCK: table_of_numbers(coded.values)}
         folds = [
             attrs.evolve(
-                fold, values=coded.values, held_out=attrs.evolve(fold.held_out, tables=tables)
+                fold,
+                values=coded.values,
+                held_out=attrs.evolve(fold.held_out, tables=tables),
+                limits=coded.limits,
             )
             for fold in self.folds
         ]
@@ -231,6 +247,8 @@ def complete_by_posterior(
     """
     rng = np.random.default_rng(seed)
     coded = code(table, rng)
+    if coded.has_factors:
+        warn_of_limits(coded.columns, None)
     held_out = scale(hold_out(coded, groups, n_folds, rng))
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
@@ -247,7 +265,7 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     most_numbers = len(modelled) + sum(column.block_coding.width for column in modelled)
     may_have_atom = not is_wide(n_rows, most_numbers)  # of which numbers are missing together
     scales = {
-        column.name: with_scales(column.coding, column.codes, may_have_atom)
+        column.name: with_scales(column.coding, column.codes, may_have_atom, column.limits)
         for column in modelled
         if isinstance(column.coding, Numbers) and column.coding.has_scale
     }
@@ -289,7 +307,10 @@ def hold_out(
         splitter = RowFolds(n_folds + coded.is_sample, groups=groups_of_rows)
         part_of_row = splitter.parts_of_rows(len(coded.values), rng)
         parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part_of_row[:, None])
-    co_missing = CoMissingness.of_columns(np.isnan(coded.codes), rng)
+    missing = np.isnan(coded.codes)
+    for k, column in enumerate(coded.columns):  # of which limits are known is not missing
+        missing[:, k] &= ~column.column.limited[coded.rows]
+    co_missing = CoMissingness.of_columns(missing, rng)
     work_per_entry = max(len(co_missing), 1) * float(coded.column_of_number.size) ** 3
     n_held_out = max(FEWEST_CO_MASKED, int(MOST_OPERATIONS / work_per_entry))
     for column in co_missing:
@@ -298,11 +319,12 @@ def hold_out(
     folds = folds_of_parts(
         coded.values, parts, coded.column_of_number, n_scored_folds, co_missing=co_missing
     )
+    folds = [attrs.evolve(fold, limits=coded.limits) for fold in folds]
     masks = [fold.held_out_entries for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part_of_row = np.arange(len(coded.codes)) % n_folds
         masks = [masks[0] & (part_of_row == k)[:, None] for k in range(n_folds)]
-    missingness = Missingness.of_columns(coded.values, coded.column_of_number, rng)
+    missingness = Missingness.of_columns(coded.values, coded.column_of_number, rng, missing)
     return HeldOutTable(coded, folds, masks, missingness)
 
 
@@ -341,7 +363,7 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
     model = choice.model([number_block(NUMBERS_BLOCK)])
     declared = Declared.of([*coded.columns, *coded.other_columns], coded.frame, model)
     posterior, final_moments = choice.posterior(
-        model, declared.data, folds, chosen.moments, random_state=seed
+        model, declared.data, folds, chosen.moments, declared.row_limits, random_state=seed
     )
     return EstimatedRows(posterior, declared, final_moments)
 

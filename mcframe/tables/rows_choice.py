@@ -15,10 +15,12 @@ from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import (
     COMPONENTS_TRIED,
     NOISE_SHARE,
     RowsPosterior,
+    fit_rows,
     student_variance_inflation,
     variance_exponents_of,
 )
@@ -100,11 +102,13 @@ class RowsChoice:
         data: Any,
         folds: Sequence[RowsFold] = (),
         moments: Sequence[HeldOutMoments] = (),
+        limits: RowLimits | None = None,
         **options: Any,
     ) -> tuple[Posterior, HeldOutMoments | None]:
         """The posterior of that model, and the moments of held-out numbers under it.
 
-        ``options`` are those of ``mc.posterior``. The variances of each column are raised to the
+        ``options`` are those of ``mc.posterior``, and ``limits`` those of numbers that are missing
+        in the data, in its units. The variances of each column are raised to the
         power with the largest likelihood of the numbers that the folds hold out, whose predictions
         are ``moments``, and are multiplied by a factor if the column has few observed numbers. So
         are those of the moments that are returned, which are None without folds or with Gaussian
@@ -116,10 +120,12 @@ class RowsChoice:
         engine, exponents, final_moments = fitted.engine, None, None
         assert isinstance(engine, JointPosterior)  # of Gaussian rows
         rows = engine.rows
+        # The folds may hold a part of the rows, whose units are others.
+        numbers = [np.asarray(data[block.name], dtype=np.float64) for block in model.blocks]
+        units = standard_units(np.hstack(numbers))
+        if limits is not None:
+            rows = self.rows_within(limits.in_units(units, NOISE_SHARE), rows)
         if moments:
-            # The folds may hold a part of the rows, whose units are others.
-            numbers = [np.asarray(data[block.name], dtype=np.float64) for block in model.blocks]
-            units = standard_units(np.hstack(numbers))
             final_moments = self.predict_held_out(rows, folds, units)
             exponents = variance_exponents_of(
                 errors_of(folds, moments)[0], final_moments.variances
@@ -132,6 +138,22 @@ class RowsChoice:
             final_moments = attrs.evolve(final_moments, variances=variances)
         return attrs.evolve(fitted, engine=attrs.evolve(engine, rows=rows)), final_moments
 
+    def rows_within(self, limits: RowLimits, rows: RowsPosterior) -> RowsPosterior:
+        """The posterior of rows that was estimated without limits, estimated with them.
+
+        The limits are in standard units.
+        """
+        values = np.where(rows.table.precisions > 0.0, rows.table.values, np.nan)
+        return fit_rows(
+            values,
+            rows.table.precisions,
+            components=self.components or 1,
+            prior_rows=self.prior_rows,
+            tol=FINAL_TOLERANCE,
+            start=rows if self.components == 1 else None,
+            limits=limits,
+        )
+
     def predict_held_out(
         self, rows: RowsPosterior, folds: Sequence[RowsFold], units: AffineUnits
     ) -> HeldOutMoments:
@@ -139,7 +161,8 @@ class RowsChoice:
 
         No number is held out in two folds.
         """
-        if not folds[0].n_features:  # what else is held out does not matter
+        # What else is held out does not matter, but for the sites of limits.
+        if not folds[0].n_features and folds[0].limits is None:
             held_out = HeldOut.of_all([fold.held_out for fold in folds])
             folds = [attrs.evolve(folds[0], held_out=held_out)]
         means, variances = np.full((2, *folds[0].values.shape), np.nan)

@@ -15,6 +15,7 @@ from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
 from mcframe.posterior.answer import posterior
+from mcframe.posterior.row_limits import RowLimits, truncated_moments
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, student_variance_inflation
 from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.missingness import CoMissingness
@@ -72,6 +73,8 @@ class RowsFold:
         targets of a row are held out; otherwise from all other numbers of their row.
     co_missing : dict from column to CoMissingness
         Of the columns whose entries are missing together with others.
+    limits : RowLimits or None
+        Of numbers that are missing, in the units of the table. They are never held out.
     warm_start : RowsPosterior or None
         The last estimate of one Gaussian, from which the next estimate starts.
     """
@@ -81,6 +84,7 @@ class RowsFold:
     column_of_number: IntArray
     n_features: int = 0
     co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
+    limits: RowLimits | None = None
     warm_start: RowsPosterior | None = None
 
     @cached_property
@@ -147,6 +151,9 @@ class RowsFold:
     ) -> RowsPosterior:
         """Estimate the posterior of the rows from ``seen``, starting from ``warm_start``."""
         fitted = ~np.all(np.isnan(self.seen), axis=1)
+        limits = self.limits_in(standard_units(self.seen))
+        if limits is not None:
+            fitted[:] = True
         posterior = fit_rows(
             standardized(self.seen)[fitted],
             self.precisions(feature_noise),
@@ -154,10 +161,15 @@ class RowsFold:
             prior_rows=prior_rows,
             tol=FOLD_TOLERANCE,
             start=self.warm_start,
+            limits=limits if self.warm_start is None else self.warm_start.limits,
         )
         if components == 1:
             self.warm_start = posterior
         return posterior
+
+    def limits_in(self, units: AffineUnits) -> RowLimits | None:
+        """The limits in the units of rows that are estimated."""
+        return None if self.limits is None else self.limits.in_units(units, NOISE_SHARE)
 
     def predict(
         self, posterior: RowsPosterior, feature_noise: float = NOISE_SHARE
@@ -184,7 +196,13 @@ class RowsFold:
             predicted, variances = posterior.components.leave_one_out(
                 standard, NOISE_SHARE, self.column_of_number
             )
-            self.predict_by_hiding(posterior, standard, rows, predicted, variances)
+            self.predict_by_hiding(posterior, units, standard, rows, predicted, variances)
+            limits = self.limits_in(units)
+            if limits is not None:  # held-out numbers are those that are known exactly
+                every_row = np.arange(len(self.values))[:, None]
+                ranges = limits.ranges_of_known(units.apply(self.values, every_row, columns))
+                ends = (np.broadcast_to(end, predicted.shape) for end in ranges)
+                predicted, variances = truncated_moments(predicted, variances, *ends)
         held_out = self.held_out_entries[np.ix_(rows, self.column_of_number)]
         moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
         natural = units.invert(predicted, rows[:, None], columns)
@@ -195,6 +213,7 @@ class RowsFold:
     def predict_by_hiding(
         self,
         posterior: RowsPosterior,
+        units: AffineUnits,
         standard: Array,
         rows: IntArray,
         means: Array,
@@ -206,11 +225,17 @@ class RowsFold:
         results are written into ``means`` and ``variances``; they, like ``standard``, have the
         held-out ``rows`` (n_held x d).
         """
+        limits, sited = self.limits_in(units), posterior
+        if limits is not None:  # whose sites know nothing of what is held out
+            seen = units.apply(self.seen, *np.ogrid[: self.seen.shape[0], : self.seen.shape[1]])
+            sited = posterior.condition(seen, self.precisions(), limits)
         columns, positions = np.nonzero(self.held_out_entries[rows].T)
         incomplete = np.isnan(standard)
         is_partial = np.logical_or.reduceat(incomplete, first_numbers(self.column_of_number), 1)
         in_question = is_partial[positions, columns]
         in_question |= np.isin(columns, list(self.co_missing))
+        if limits is not None:
+            in_question |= np.isin(rows, limits.rows)[positions]
         columns, positions = columns[in_question], positions[in_question]
         size = max(1, BATCH_NUMBERS // standard.shape[1])
         for first in range(0, positions.size, size):
@@ -218,7 +243,10 @@ class RowsFold:
             values = standard[places]
             held_out = self.co_masked(values, columns[first : first + size], rows[places])
             seen = held_out.remaining({NUMBERS_BLOCK: values})[NUMBERS_BLOCK]
-            table = IncompleteRows.of(seen, self.precisions(), posterior.table.variances)
+            precisions: Array = self.precisions()
+            if sited.limits is not None:
+                seen, precisions = sited.limits.take(rows[places]).placed(seen, precisions)
+            table = IncompleteRows.of(seen, precisions, posterior.table.variances)
             conditional = posterior.components.conditionals(table)
             moments = moments_of(
                 conditional.responsibilities.T[:, :, None],

@@ -63,7 +63,9 @@ class Shifts:
                 lowest, highest = coding.support
                 shifted_codes = np.clip(shifted_codes, lowest, highest)
                 ends = coding.lower / coding.unit, coding.upper / coding.unit
-                shifted[column.name] = coding.whole_within(np.clip(shifted_codes, *ends))
+                shifted_codes = coding.whole_within(np.clip(shifted_codes, *ends))
+                limited = column.column.limited[column.column.missing]  # which are not missing
+                shifted[column.name] = np.where(limited, shifted[column.name], shifted_codes)
         return shifted
 
 

@@ -51,19 +51,27 @@ class MeanOfColumn:
 
     @classmethod
     def of(
-        cls, observed: Array, means: Array, variances: Array, is_share: bool, unit: float = 1.0
+        cls,
+        observed: Array,
+        means: Array,
+        variances: Array,
+        is_share: bool,
+        unit: float = 1.0,
+        limited_variances: Array | float = 0.0,
     ) -> "MeanOfColumn | None":
         """Return that of observed values, and of missing ones with means and variances.
 
-        None of fewer than two observed values, or where all are alike.
+        None of fewer than two observed values, or where all are alike. Values that are known to
+        limits stand among the observed ones, with variances of their own.
         """
         n_missing, n = means.size, observed.size + means.size
         if observed.size < 2 or not n_missing:
             return None
         mean = (np.sum(observed) + np.sum(means)) / n
         squares = np.sum(np.square(observed - mean)) + np.sum(np.square(means - mean) + variances)
-        variance = squares / (n - 1)
-        between = np.sum(variances) / (n * observed.size)
+        of_limits = np.sum(limited_variances)
+        variance = (squares + of_limits) / (n - 1)
+        between = (np.sum(variances) + of_limits) / (n * observed.size)
         total = variance / n + between
         if not (np.isfinite(total) and total > 0.0):
             return None
@@ -106,8 +114,16 @@ def means_of_columns(completed: "Completion[Any]") -> dict[Any, MeanOfColumn]:
             continue
         if isinstance(column.coding, Numbers):
             unit = column.coding.unit
-            of_missing = filled[column.name], np.square(errors / unit)
-            mean = MeanOfColumn.of(observed_codes(column), *of_missing, False, unit)
+            limited = column.column.limited[column.column.missing]
+            codes, variances = filled[column.name], np.square(errors / unit)
+            mean = MeanOfColumn.of(
+                np.concatenate([observed_codes(column), codes[limited]]),
+                codes[~limited],
+                variances[~limited],
+                False,
+                unit,
+                variances[limited],
+            )
         elif isinstance(column.coding, Choice) and len(column.coding.places) == 2:
             p = completed.probabilities[column.name][:, 1]
             mean = MeanOfColumn.of(observed_codes(column), p, p * (1.0 - p), True)

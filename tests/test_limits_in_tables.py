@@ -1,0 +1,297 @@
+"""Cells of tables of which only limits are known."""
+
+import importlib
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy
+
+import mcframe as mc
+from mcframe.posterior.row_limits import RowLimits, censored_moments
+from mcframe.posterior.truncation import TruncatedMixture
+from mcframe.tables.draws_within_limits import drawn_within_limits
+from mcframe.tables.known_limits import limits_in
+
+rows = importlib.import_module("mcframe.posterior.rows")
+BELOW, ABOVE = -np.inf, np.inf
+
+
+def gaussian(n=200, d=5, correlation=0.6, seed=0):
+    rng = np.random.default_rng(seed)
+    covariance = correlation + (1.0 - correlation) * np.eye(d)
+    return pd.DataFrame(
+        rng.multivariate_normal(np.zeros(d), covariance, n), columns=list("abcdefgh"[:d])
+    )
+
+
+def cut_off(frame, column="a", share=0.3):
+    """The frame with text "<limit" in a column, and which cells have it."""
+    limit = round(float(np.quantile(frame[column], share)), 3)
+    below = (frame[column] < limit).to_numpy()
+    texts = [f"<{limit}" if b else repr(v) for v, b in zip(frame[column], below, strict=True)]
+    return frame.assign(**{column: texts}), below, limit
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper"),
+    [
+        ("< 0.5", BELOW, 0.5),
+        ("<.5", BELOW, 0.5),
+        ("> 1,000", 1000.0, ABOVE),
+        ("≤ 3", BELOW, 3.0),
+        ("=<5", BELOW, 5.0),
+        (">=2", 2.0, ABOVE),
+        ("10-20", 10.0, 20.0),
+        ("10–20", 10.0, 20.0),
+        ("1e-5 to 3e-4", 1e-5, 3e-4),
+        ("-5--2", -5.0, -2.0),
+        ("between 3 and 4", 3.0, 4.0),
+        ("1,000+", 1000.0, ABOVE),
+        ("5 or more", 5.0, ABOVE),
+        ("5 or less", BELOW, 5.0),
+        ("Below 0.5", BELOW, 0.5),
+        ("at least 100", 100.0, ABOVE),
+    ],
+)
+def test_texts_of_limits(text, lower, upper):
+    np.testing.assert_allclose(limits_in(text), (lower, upper), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "<", "20-10", "<5a", "2020-10-11", "01-05", "1.000,5+", "<1,00", "", None, 5.0]
+)
+def test_texts_of_none(text):
+    assert limits_in(text) is None
+
+
+def test_strict_limits_are_not_reached_by_whole_numbers():
+    """Of whole numbers "<5" is 4 at most, and "≤ 5" is 5."""
+    numbers = list(range(5, 25)) * 4
+    for text, largest in (("<5", 4), ("≤ 5", 5)):
+        frame = pd.DataFrame({"visits": [*map(str, numbers), *[text] * 20]})
+        frame["beside"] = np.r_[np.array(numbers) + 0.5, np.linspace(0.0, 5.0, 20)]
+        with pytest.warns(UserWarning, match=f"'{text}' \\(20x\\) as limits of a number"):
+            table = mc.complete(frame).table
+        assert table["visits"].dtype == np.int64
+        assert table["visits"][-20:].max() == largest
+
+
+def test_a_column_of_classes_stays_one():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"visits": rng.choice(["0", "1-5", "6-10", ">10"], 80), "age": rng.normal(size=80)}
+    )
+    assert mc.declare(frame).columns[0].kind == "category"
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_cells_are_filled_within_their_limits():
+    frame, below, limit = cut_off(gaussian())
+    frame.loc[[3, 5, 8], "b"] = np.nan
+    completed = mc.complete(frame)
+    table, (lower, upper) = completed.table, completed.interval(0.9)
+    assert table["a"].dtype == np.float64
+    assert (table["a"][below] < limit).all()
+    assert (table["a"][~below] == frame["a"][~below].astype(float)).all()
+    for ends in (upper["a"][below] - table["a"][below], table["a"][below] - lower["a"][below]):
+        assert (ends > 0.0).all()
+    assert (upper["a"][below] < limit).all()
+    assert (completed.sd["a"][below] > 0.0).all()
+    assert (completed.sd["a"][~below] == 0.0).all()
+    truth = gaussian()["a"][below]
+    inside = ((lower["a"][below] <= truth) & (truth <= upper["a"][below])).mean()
+    assert 0.75 < inside < 1.0
+    half = np.sqrt(np.mean((truth - limit - 0.5 * abs(limit)) ** 2))
+    assert np.sqrt(np.mean((truth - table["a"][below]) ** 2)) < half
+    report = completed.report()
+    assert report["limits"].tolist() == [below.sum(), 0, 0, 0, 0]
+    assert report["missing"].tolist() == [0.0, 0.015, 0.0, 0.0, 0.0]
+    assert f"3 entries filled and {below.sum()} within known limits" in repr(completed)
+    assert "neither missing nor observed" in repr(completed)
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_draws_lie_within_limits_and_give_the_moments():
+    """Means and slopes of draws are those of the whole table, and not of one cut off."""
+    whole = gaussian(1500)
+    frame, below, limit = cut_off(whole)
+    frame, above, top = cut_off(frame.assign(b=-frame["b"]), "b", 0.4)
+    frame["c"] = frame["c"].mask(np.arange(1500) % 7 == 0)
+    tables = mc.complete(frame).draws(4)
+    assert all((table["a"][below] < limit).all() for table in tables)
+    assert all((table["b"][above] < top).all() for table in tables)
+    means = np.mean([table.mean() for table in tables], axis=0)
+    np.testing.assert_allclose(means, whole.assign(b=-whole["b"]).mean(), atol=0.06)
+    covariance = np.mean([np.cov(table.T) for table in tables], axis=0)
+    np.testing.assert_allclose(covariance, np.cov(whole.assign(b=-whole["b"]).T), atol=0.12)
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_new_rows_lie_within_their_limits():
+    frame, _, limit = cut_off(gaussian())
+    completed = mc.complete(frame)
+    new = frame.head(30).assign(a=["<-1.0", "> 1.5", "-0.2-0.1"] * 10)
+    filled = completed.complete_rows(new)["a"].astype(float).to_numpy()
+    lower, upper = (end["a"].to_numpy() for end in completed.interval_rows(new))
+    assert (filled[::3] < -1.0).all() and (filled[1::3] > 1.5).all()
+    assert (np.abs(filled[2::3] + 0.05) <= 0.15).all()
+    assert ((lower < filled) & (filled < upper)).all()
+    assert (upper[::3] < -1.0).all() and (lower[1::3] > 1.5).all()
+    same = completed.complete_rows(frame)
+    np.testing.assert_allclose(same["a"], completed.table["a"], atol=0.02)
+
+
+def test_limits_that_say_nothing_change_nothing():
+    whole = gaussian(80)
+    values = whole.mask(np.random.default_rng(1).random(whole.shape) < 0.2).to_numpy()
+    precisions = np.full(5, 1e3)
+    plain = rows.fit_rows(values, precisions, prior_rows=1.0, tol=1e-9)
+    lower = np.where(np.isnan(values), -60.0, -np.inf)
+    limits = RowLimits.of(lower, np.full(values.shape, np.inf), 1e-3)
+    limited = rows.fit_rows(values, precisions, prior_rows=1.0, tol=1e-9, limits=limits)
+    np.testing.assert_allclose(
+        limited.components.covariances, plain.components.covariances, atol=2e-3
+    )
+    cells = np.nonzero(np.isnan(values))
+    for one, other in zip(limited.mixture(*cells), plain.mixture(*cells), strict=True):
+        np.testing.assert_allclose(one, other, atol=5e-3)
+    assert RowLimits.of(np.full((2, 2), -np.inf), np.full((2, 2), np.inf)) is None
+
+
+def test_narrow_limits_are_values():
+    whole = gaussian(80).to_numpy()
+    hidden = np.random.default_rng(1).random(whole.shape) < 0.3
+    values, precisions = np.where(hidden, np.nan, whole), np.full(5, 1e3)
+    lower = np.where(hidden, whole - 1e-5, -np.inf)
+    upper = np.where(hidden, whole + 1e-5, np.inf)
+    limits = RowLimits.of(lower, upper, 1e-3)
+    limited = rows.fit_rows(values, precisions, prior_rows=1.0, tol=1e-9, limits=limits)
+    plain = rows.fit_rows(whole, precisions, prior_rows=1.0, tol=1e-9)
+    np.testing.assert_allclose(
+        limited.components.covariances, plain.components.covariances, atol=1e-3
+    )
+
+
+def truncated_gibbs(mean, covariance, lower, upper, rng, sweeps=6000):
+    """Draws of a normal vector whose numbers lie between limits."""
+    precision = np.linalg.inv(covariance)
+    x = np.clip(mean, np.where(np.isfinite(lower), lower, mean), upper)
+    draws = []
+    for _ in range(sweeps):
+        for j in range(x.size):
+            sd = precision[j, j] ** -0.5
+            centre = x[j] - precision[j] @ (x - mean) / precision[j, j]
+            ends = (lower[j] - centre) / sd, (upper[j] - centre) / sd
+            x[j] = scipy.stats.truncnorm.rvs(*ends, centre, sd, random_state=rng)
+        draws.append(x.copy())
+    return np.array(draws[200:])
+
+
+def test_moments_and_draws_agree_with_exact_gibbs():
+    """Several limits in a row of a known distribution: by sites, and by exact draws."""
+    rng = np.random.default_rng(3)
+    covariance = 0.7 + 0.3 * np.eye(4)
+    mean, noise = np.zeros(4), 1e-3
+    lower = np.array([[0.3, -np.inf, -np.inf, -np.inf]])
+    upper = np.array([[np.inf, -0.2, 0.1, np.inf]])
+    values = np.full((1, 4), np.nan)
+    limits = RowLimits.of(lower, upper, noise)
+    base = rows.rows_of_gaussian(values, np.full(4, 1.0 / noise), mean, covariance)
+    posterior = base.condition(values, np.full(4, 1.0 / noise), limits)
+    exact = truncated_gibbs(mean, covariance + noise * np.eye(4), lower[0], upper[0], rng)
+    weights, means, variances = posterior.at_limits
+    by_sites = TruncatedMixture(
+        weights, means, np.sqrt(variances + noise), limits.lower, limits.upper
+    ).expected(lambda y: y)
+    np.testing.assert_allclose(by_sites, exact.mean(axis=0)[:3], atol=0.05)
+    np.testing.assert_allclose(posterior.moments()[0][0], exact.mean(axis=0), atol=0.05)
+    repeated = np.full((3000, 4), np.nan)
+    limits = RowLimits.of(np.tile(lower, (3000, 1)), np.tile(upper, (3000, 1)), noise)
+    many = base.condition(repeated, np.full(4, 1.0 / noise), limits)
+    drawn = drawn_within_limits(many, repeated, np.full(4, 1.0 / noise), rng)[:, :3]
+    assert ((drawn >= lower[0, :3]) & (drawn <= upper[0, :3])).all()
+    np.testing.assert_allclose(drawn.mean(axis=0), exact.mean(axis=0)[:3], atol=0.04)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(exact.T)[:3, :3], atol=0.03)
+
+
+def test_truncated_mixtures():
+    rng = np.random.default_rng(0)
+    second = rng.random(400_000) < 0.7
+    x = np.where(second, rng.normal(2.0, 0.5, second.size), rng.normal(0.0, 1.0, second.size))
+    x = x[(x > 1.0) & (x < 2.5)]
+    parts = np.array([[[0.3], [0.7]], [[0.0], [2.0]], [[1.0], [0.5]]])
+    mixture = TruncatedMixture(*parts, np.array([1.0]), np.array([2.5]))
+    np.testing.assert_allclose(mixture.expected(lambda y: y), x.mean(), atol=4e-3)
+    np.testing.assert_allclose(mixture.expected(np.square), np.mean(x**2), atol=1e-2)
+    for level in (0.05, 0.5, 0.95):
+        np.testing.assert_allclose(mixture.quantile(level), np.quantile(x, level), atol=6e-3)
+        np.testing.assert_allclose(mixture.cdf(mixture.quantile(level)), level, atol=1e-9)
+
+
+@pytest.mark.parametrize("ends", [(10.0, ABOVE), (BELOW, -40.0), (-1e3, -999.0), (5.0, 5.1)])
+def test_tails_keep_their_digits(ends):
+    one = np.ones((1, 1))
+    mixture = TruncatedMixture(one, 0.0 * one, one, *np.array(ends)[:, None])
+    exact = scipy.stats.truncnorm(*ends)
+    np.testing.assert_allclose(mixture.expected(lambda y: y), exact.mean(), rtol=1e-5)
+    quantile = mixture.quantile(0.3)
+    assert ends[0] < quantile[0] < ends[1]
+    np.testing.assert_allclose(mixture.cdf(quantile), 0.3, atol=1e-6)
+
+
+def test_moments_of_columns_beside_limits():
+    x = np.random.default_rng(0).normal(3.0, 2.0, 4000)
+    cut = x <= 2.0
+    mean, variance = censored_moments(
+        x[~cut], np.full(cut.sum(), -np.inf), np.full(cut.sum(), 2.0)
+    )
+
+    def loss(at):
+        normal = scipy.stats.norm(at[0], np.exp(at[1]))
+        return -np.sum(normal.logpdf(x[~cut])) - cut.sum() * normal.logcdf(2.0)
+
+    best = scipy.optimize.minimize(loss, np.zeros(2)).x
+    np.testing.assert_allclose((mean, np.sqrt(variance)), (best[0], np.exp(best[1])), rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_scales_are_chosen_beside_limits():
+    """A normal column stays one where it is cut off; a lognormal one is taken for that."""
+    whole = gaussian(400)
+    normal = mc.complete(cut_off(whole)[0])
+    assert normal.report()["scale"][0] == "as in the data"
+    skewed, below, limit = cut_off(np.exp(0.8 * whole))
+    completed = mc.complete(skewed)
+    assert completed.report()["scale"][0] == "log(x)"
+    lower = completed.interval(0.9)[0]
+    assert ((lower["a"][below] > 0.0) & (completed.table["a"][below] < limit)).all()
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-200])
+def test_units_do_not_matter(unit):
+    whole = gaussian(120)
+    plain, below, _ = cut_off(whole)
+    scaled, _, limit = cut_off(whole)
+    scaled["a"] = [
+        f"<{float(text[1:]) * unit!r}" if text[0] == "<" else repr(float(text) * unit)
+        for text in scaled["a"]
+    ]
+    one, other = mc.complete(plain), mc.complete(scaled)
+    np.testing.assert_allclose(one.table["a"] * unit, other.table["a"], rtol=1e-6)
+    assert (other.draws(1)[0]["a"][below] < limit * unit).all()
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_other_libraries_and_columns_that_stay_text():
+    frame, below, limit = cut_off(gaussian(60))
+    table = mc.complete(pl.from_pandas(frame)).table
+    assert table["a"].dtype == pl.Float64
+    assert (table["a"].to_numpy()[below] < limit).all()
+    frame.loc[[1, 2], "a"] = "spilled"
+    stays = mc.complete(frame).table["a"]
+    assert (stays[[1, 2]] == "spilled").all()
+    kept = below & ~np.isin(np.arange(60), [1, 2])
+    assert (stays[kept].astype(float) < limit).all()
