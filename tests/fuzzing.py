@@ -55,7 +55,7 @@ from .strategies import (
     whole_vocabulary,
     with_bounds,
 )
-from .test_bad_tables import check_observed_entries
+from .test_bad_tables import check_limits, check_observed_entries, lists_of
 from .test_everything import contradictions
 from .test_tables_agree import check_answers_agree
 from .test_words import LIKELIHOODS, TERMS
@@ -599,6 +599,8 @@ def any_types(draw, table):
     scales = {name: levels for name, levels in SCALES.items() if name in names}
     if not draw(st.integers(0, 3)):
         return a_condition(draw, table, names)
+    if not draw(st.integers(0, 2)):
+        return a_limit(draw, names)
     return draw(st.one_of(kinds, st.just(scales), kinds, NONSENSE))
 
 
@@ -610,6 +612,16 @@ def a_condition(draw, table, names):
         values = nw.from_native(table, eager_only=True)[other].to_list()
         value = values[draw(st.integers(0, len(values) - 1))]
     return {name: mc.only_if(other, value, draw(st.sampled_from([None, None, "number"])))}
+
+
+def a_limit(draw, names):
+    """A column whose limits stand in others, most of which have no limits for it."""
+    name = st.sampled_from(names)
+    maybe = st.sampled_from([None, None, *names])
+    ends = draw(name), draw(maybe)
+    lower, upper = draw(st.permutations(ends))
+    kind = draw(st.sampled_from([None, None, "number", "count", "label"]))
+    return {draw(name): mc.censored(lower=lower, upper=upper, where=draw(maybe), kind=kind)}
 
 
 # Values that may be declared to stand for missing ones, of which some are none.
@@ -694,6 +706,7 @@ def check_ends_that_stay(completed, whole):
 def check_answers_of_a_posterior(completed, table, agree=True):
     """Draws, intervals and errors of a completed table, if a posterior filled it."""
     if isinstance(completed.answer, mc.Posterior):
+        check_limits(lists_of(completed.draws(1)[0]), completed.declared)
         for answer in (*completed.draws(1), *completed.interval(0.8), completed.sd):
             # Intervals of a table without numbers have no column, and then no library counts rows.
             assert len(answer) == len(table) or not nw.from_native(answer).columns

@@ -1313,6 +1313,27 @@ SHAPES = {
 }
 
 
+def of_limits(rng, n):
+    """Numbers in any unit, small, negative and large ones as text of limits alone."""
+    numbers = rng.choice([0.0, 3.0, 100.0]) + rng.standard_normal(n)
+    if rng.random() < 0.3:
+        numbers = np.exp(numbers / max(1.0, np.abs(numbers).max() / 3.0))
+    if rng.random() < 0.3:
+        numbers = np.rint(3.0 * numbers)
+    unit = 10.0 ** rng.choice([-6.0, 0.0, 0.0, 6.0])
+    ends = np.quantile(numbers, [rng.choice([0.0, 0.2, 0.6]), rng.choice([0.8, 1.0])])
+    low, high = (float(end * unit) for end in ends)
+    texts = [repr(float(number * unit)) for number in numbers]
+    for k, number in enumerate(numbers * unit):
+        if number < low:
+            texts[k] = rng.choice([f"<{low!r}", f"below {low!r}", f"≤ {low!r}"])
+        elif number > high:
+            texts[k] = rng.choice([f"> {high!r}", f"at least {high!r}", f"{high!r}+"])
+        elif rng.random() < 0.1:
+            texts[k] = f"{number - unit!r} to {number + 2.0 * unit!r}"
+    return np.array([text.replace("np.float64(", "").replace(")", "") for text in texts], object)
+
+
 # Columns of tables that users have: values by the generator and the number of rows.
 COLUMNS = {
     "numbers": lambda rng, n: rng.standard_normal(n),
@@ -1336,6 +1357,8 @@ COLUMNS = {
     "other bytes": lambda rng, n: rng.standard_normal(n).astype(">f8"),
     "mostly numbers": of_mostly_numbers,
     "text": of_text_numbers,
+    "limits": of_limits,
+    "limits of a column": lambda rng, n: np.full(n, rng.normal()),
     "arrow text": lambda rng, n: pd.array(of_text_numbers(rng, n), dtype="string[pyarrow]"),
     "mixed": lambda rng, n: np.where(
         rng.random(n) < 0.9, rng.integers(0, 9, n).astype(object), "-"

@@ -2,6 +2,7 @@
 
 import warnings
 
+import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
@@ -203,6 +204,7 @@ def check_observed_entries(found, given, declared):
     found, given = lists_of(found), lists_of(given)
     for each in declared.columns:
         own = read_column_like(series.get_column(each.name), each.column)
+        own = attrs.evolve(own, given_limits=each.column.given_limits)
         converted = each.is_filled and own.is_converted
         gaps = own.missing if each.is_filled else np.zeros(len(series), dtype=bool)
         for now, before, gap in zip(found[each.name], given[each.name], gaps, strict=True):
@@ -214,6 +216,23 @@ def check_observed_entries(found, given, declared):
                 assert now == before
             elif each.place is not None:
                 assert now is not None
+    check_limits(found, declared)
+
+
+def check_limits(found, declared):
+    """Cells that are known to limits lie within these."""
+    for each in declared.columns:
+        if each.place is None or each.limits is None:
+            continue
+        cells, column = each.column.limited, each.column
+        lower, upper = column.limits.lower[cells], column.limits.upper[cells]
+        values = [value for value, limited in zip(found[each.name], cells, strict=True) if limited]
+        for value, low, high in zip(values, lower, upper, strict=True):
+            if value is None or column.form == "date":
+                continue
+            # Dtypes of few digits may round an end of the limits away from them.
+            slack = 1e-6 * np.abs(value if type(value) is not str else float(value))
+            assert low - slack <= float(value) <= high + slack, (each.name, value, low, high)
 
 
 def quietly(call, *arguments):

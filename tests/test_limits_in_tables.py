@@ -130,15 +130,17 @@ def test_draws_lie_within_limits_and_give_the_moments():
 
 @pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
 def test_new_rows_lie_within_their_limits():
-    frame, _, limit = cut_off(gaussian())
+    frame, _, _limit = cut_off(gaussian())
     completed = mc.complete(frame)
     new = frame.head(30).assign(a=["<-1.0", "> 1.5", "-0.2-0.1"] * 10)
     filled = completed.complete_rows(new)["a"].astype(float).to_numpy()
     lower, upper = (end["a"].to_numpy() for end in completed.interval_rows(new))
-    assert (filled[::3] < -1.0).all() and (filled[1::3] > 1.5).all()
+    assert (filled[::3] < -1.0).all()
+    assert (filled[1::3] > 1.5).all()
     assert (np.abs(filled[2::3] + 0.05) <= 0.15).all()
     assert ((lower < filled) & (filled < upper)).all()
-    assert (upper[::3] < -1.0).all() and (lower[1::3] > 1.5).all()
+    assert (upper[::3] < -1.0).all()
+    assert (lower[1::3] > 1.5).all()
     same = completed.complete_rows(frame)
     np.testing.assert_allclose(same["a"], completed.table["a"], atol=0.02)
 

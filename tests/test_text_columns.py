@@ -193,8 +193,8 @@ def test_text_that_is_no_number_stays_as_it_is():
     with pytest.warns(UserWarning, match="does not know") as told:
         found = declared.complete_rows(fit, new.assign(whole="1", yes="?", mixed=None))
     assert [str(each.message) for each in told] == [
-        "values that the model does not know: 'lots' in column 'real'; they count as missing there,"
-        " and stay as they are"
+        "values that the model does not know: 'lots' in column 'real'; they count as missing"
+        " there, and stay as they are"
     ]
     assert found["real"][0] == "lots"
     assert found["real"][2] == "0.5"

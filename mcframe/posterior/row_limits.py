@@ -72,7 +72,9 @@ class RowLimits:
     def in_units(self, units: Any, noise: float) -> "RowLimits":
         """The limits in other units (``Transform``), wide enough to be told apart."""
         ends = [
-            np.where(np.isfinite(end), units.apply(finite_or_zero(end), self.rows, self.columns), end)
+            np.where(
+                np.isfinite(end), units.apply(finite_or_zero(end), self.rows, self.columns), end
+            )
             for end in (self.lower, self.upper)
         ]
         lower, upper = widened(ends[0], ends[1], 1.0)
@@ -215,7 +217,9 @@ def truncated_moments(
     _, slope, bend = NormalIntervals(spread).derivatives(means, *ends)
     return (
         np.where(limited, means - variances * slope, means),
-        np.where(limited, variances - variances**2 * np.minimum(bend, (1 - 1e-9) / variances), variances),
+        np.where(
+            limited, variances - variances**2 * np.minimum(bend, (1 - 1e-9) / variances), variances
+        ),
     )
 
 
@@ -278,5 +282,3 @@ def cavity_mixture(
         logs = np.log(weights) - np.where(sited, logs, 0.0)
     shares = np.exp(logs - np.max(logs, axis=0))
     return shares / np.sum(shares, axis=0), centre, spread
-
-

@@ -190,9 +190,7 @@ class RowsPosterior:
             parts.append(part)
         return parts[0], parts[1], parts[2]
 
-    def mixture_with_sites(
-        self, rows: IntArray, columns: IntArray
-    ) -> tuple[Array, Array, Array]:
+    def mixture_with_sites(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """``mixture`` by all that is known."""
         distinct, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
         table, count = self.table.values, len(self.components.means)

@@ -36,9 +36,7 @@ def truncated_quantiles(level: Array | float, lower: Array, upper: Array) -> Arr
     low, high = np.where(mirrored, -upper, lower), np.where(mirrored, -lower, upper)
     share = np.where(mirrored, 1.0 - np.asarray(level), level)
     with np.errstate(divide="ignore"):
-        logs = np.logaddexp(
-            np.log1p(-share) + log_ndtr(low), np.log(share) + log_ndtr(high)
-        )
+        logs = np.logaddexp(np.log1p(-share) + log_ndtr(low), np.log(share) + log_ndtr(high))
     quantiles = np.clip(ndtri_exp(logs), low, high)
     return np.asarray(np.where(mirrored, -quantiles, quantiles))
 

@@ -41,7 +41,9 @@ class LimitColumns:
 
     def __str__(self) -> str:
         ends = {"lower": self.lower, "upper": self.upper, "where": self.where}
-        return ", ".join(f"{end}={plain(name)!r}" for end, name in ends.items() if name is not None)
+        return ", ".join(
+            f"{end}={plain(name)!r}" for end, name in ends.items() if name is not None
+        )
 
 
 @suggests_options
@@ -51,8 +53,8 @@ def censored(
     """Declare that other columns have limits of a number that is not known exactly.
 
     For limits of detection, top-coded amounts, and values that are known to lie in a range.
-    ``types={"load": mc.censored(upper="limit")}``: where ``load`` is a gap, or equals the number in
-    column ``limit``, it is known to be at most that number. Such cells are neither missing nor
+    ``types={"load": mc.censored(upper="limit")}``: where ``load`` is a gap, or equals the number
+    in column ``limit``, it is known to be at most that number. Such cells are neither missing nor
     observed: they are filled within their limits, in the table, in draws and in intervals, and
     means and covariances are estimated from what is known. Limits may also be text in the column
     itself, such as "<0.5", "> 100", "10-20", "1,000+" and "at least 3", which needs no
@@ -129,9 +131,7 @@ def split_limits(types: Any, names: Sequence[Any]) -> tuple[Any, dict[Any, Limit
     return kinds, censored
 
 
-def with_limits(
-    columns: Sequence[Column], censored: Mapping[Any, LimitColumns]
-) -> list[Column]:
+def with_limits(columns: Sequence[Column], censored: Mapping[Any, LimitColumns]) -> list[Column]:
     """Columns with the limits that stand in others.
 
     Raises
@@ -167,7 +167,7 @@ def limits_from(
     if column.form not in ("number", "date"):
         raise ModelError(
             f"types[{name!r}] has limits ({declared}), and the column holds {column.form} values;"
-            " limits are those of numbers and dates"
+            " limits are those of numbers and dates. Convert the column, or leave limits out"
         )
     lower, upper = (
         numbers_of_limits(column, others.get(end), none)

@@ -97,10 +97,10 @@ class CodedRows:
         for declared_column in declared:
             name, of_limits = declared_column.name, declared_column.limit_columns
             if of_limits is not None and name in new_columns:
-                column = new_columns[name]
-                if column.form in ("number", "date"):
-                    limits = limits_from(column, of_limits, new_columns)
-                    new_columns[name] = attrs.evolve(column, given_limits=limits)
+                given = new_columns[name]
+                if given.form in ("number", "date"):
+                    limits = limits_from(given, of_limits, new_columns)
+                    new_columns[name] = attrs.evolve(given, given_limits=limits)
         strange = [name for name in new_columns if name not in training_columns]
         if strange:
             others = [name for name in training_columns if name not in new_columns]
@@ -249,7 +249,7 @@ class CodedRows:
             if coding is not None and missing.size:
                 within, limits = codes[declared_column.name], self.limits.get(declared_column.name)
                 if limits is not None:
-                    within = limits.at(missing).clip(within, declared_column.is_rounded)
+                    within = declared_column.clip(within, limits.at(missing))
                 values = coding.values(within)
             if declared_column.condition is not None:
                 fillable = applicability.fillable(declared_column.name, of_conditions)

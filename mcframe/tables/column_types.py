@@ -122,9 +122,7 @@ def read_table(
     return ReadTable(table, with_conditions(placed, conditions))
 
 
-def type_of_text(
-    types: Mapping[Any, Any], censored: Mapping[Any, LimitColumns], name: Any
-) -> Any:
+def type_of_text(types: Mapping[Any, Any], censored: Mapping[Any, LimitColumns], name: Any) -> Any:
     """What a column was declared to be, as ``text_as_numbers`` asks: limits are numbers."""
     limits = {column for columns in censored.values() for column in (columns.lower, columns.upper)}
     if name in limits or (name in censored and name not in types):
@@ -154,7 +152,8 @@ def refuse_limits(column: DeclaredColumn, declared: LimitColumns) -> None:
         name = plain(column.name)
         raise ModelError(
             f"types[{name!r}] has limits ({declared}), and the column is taken for:"
-            f" {column.kind}; limits are those of numbers, which kind='number' declares"
+            f" {column.kind}, and limits are those of numbers; take kind='number', or leave limits"
+            " out"
         )
 
 

@@ -543,8 +543,8 @@ class TextNumbers(Column):
     """
 
     @cached_property
-    def limits(self) -> KnownLimits | None:  # type: ignore[override]
-        """The limits that texts give, such as "<0.5" and "10-20", and those that stand elsewhere."""
+    def limits(self) -> KnownLimits | None:
+        """The limits that texts give, as "<0.5" or "10-20", and those that stand elsewhere."""
         limits = limits_of_texts(self.cells).only(~self.marked)
         if self.given_limits is not None:
             limits = limits.joined(self.given_limits)

@@ -57,8 +57,8 @@ class PartedColumns:
         for column in columns:
             if column.name == formula.outcome and column.column.limited.any():
                 raise ModelError(
-                    f"the outcome {plain(column.name)!r} has values of which only limits are known,"
-                    " and draws with terms have no use for these; draw without terms, or make"
+                    f"the outcome {plain(column.name)!r} has values known to limits alone, and"
+                    " draws with terms have no use for these; draw without terms, or make"
                     " these values missing"
                 )
             if column.place is None and column.name in read:

@@ -238,7 +238,7 @@ class DrawnRows(Generic[Frame]):
         """The limits of numbers that are no outcome."""
         if self.limits is None:
             return None
-        outcomes = [column.place for column in parted.outcomes]
+        outcomes = [column.place for column in parted.outcomes if column.place is not None]
         return self.limits.chosen(~np.isin(self.limits.columns, outcomes))
 
     @property

@@ -34,6 +34,7 @@ from mcframe.tables.declared_column import (
     row_limits_of,
 )
 from mcframe.tables.gaps import meant_column
+from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import like_frame, with_columns
 
 
@@ -258,7 +259,8 @@ class Declared(Generic[Frame]):
         name : object
             A column that is in a block; otherwise a ``ModelError`` gives the reason.
         """
-        return self.predicted(self.checked(fit), name, self.frame)
+        limits = {column.name: column.limits for column in self.columns}
+        return self.predicted(self.checked(fit), name, self.frame, limits)
 
     def predict_rows(
         self,
@@ -296,10 +298,12 @@ class Declared(Generic[Frame]):
         1  0.9  0.1
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        return self.predicted(rows.conditioned(self.checked(fit)), name, frame)
+        return self.predicted(rows.conditioned(self.checked(fit)), name, frame, rows.limits)
 
-    def predicted(self, fit: Any, name: Any, table: Any) -> Any:
-        """Predictions of a column in the rows of a ``narwhals.DataFrame``."""
+    def predicted(
+        self, fit: Any, name: Any, table: Any, limits: Mapping[Any, KnownLimits | None]
+    ) -> Any:
+        """Predictions of a column in the rows of a table, within the limits of its codes there."""
         column, table = self.column(name), read_frame(table)
         if column.place is None:
             raise ModelError(
@@ -310,6 +314,9 @@ class Declared(Generic[Frame]):
         [(_, answer)] = answers(fit, [(column, np.arange(table.shape[0]))])
         if isinstance(coding, Choice):
             return like_frame(table, [plain(value) for value in coding.places], answer.T)
+        known = limits.get(name)
+        if known is not None:
+            answer = known.clip(answer, whole=False)
         return like_frame(table, [name], [values_like(column, table, answer)])
 
     def predict_interval(self, posterior: Posterior, name: Any, frame: Any, level: float) -> Any:
@@ -342,16 +349,22 @@ class Declared(Generic[Frame]):
         column, rows = self.column(name), read_frame(frame)
         is_this_table = frame is self.frame.to_native()
         answer = posterior
+        limits: Mapping[Any, KnownLimits | None] = {name: column.limits}
         if not is_this_table:
-            answer = CodedRows.of(self.columns, frame, "missing").conditioned(posterior)
-        means = self.predicted(answer, name, rows)
+            coded = CodedRows.of(self.columns, frame, "missing")
+            answer, limits = coded.conditioned(posterior), coded.limits
+        means = self.predicted(answer, name, rows, limits)
         if not isinstance(column.coding, Numbers):
             raise ModelError(
                 f"column {plain(name)!r} is taken for: {column.kind}, which has no interval; ask"
                 " for its predictions without one, the probabilities of its values"
             )
         codes = codes_of_intervals(answer, [(column, np.arange(rows.shape[0]))], level)
-        of_ends = [values_like(column, rows, end[column.name]) for end in codes]
+        known = limits.get(column.name)
+        within = [end[column.name] for end in codes]
+        if known is not None:
+            within = [column.clip(end, known) for end in within]
+        of_ends = [values_like(column, rows, end) for end in within]
         ends = like_frame(rows, ["lower", "upper"], of_ends)
         return nw.concat(list(map(nw.from_native, (means, ends))), how="horizontal").to_native()
 

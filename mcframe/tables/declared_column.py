@@ -46,8 +46,8 @@ from mcframe.tables.columns import (
 )
 from mcframe.tables.date_coding import DAY_MICROSECONDS, LATEST_DATE, Dates
 from mcframe.tables.gaps import LONGEST_SCALE
-from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.indicator_codings import Indicator, Indicators, Steps
+from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.raw_predictions import RawPredictions
 from mcframe.tables.semicontinuous import SemiContinuous
 
@@ -136,7 +136,7 @@ class DeclaredColumn:
 
     @cached_property
     def limits(self) -> KnownLimits | None:
-        """The limits of codes that are known of cells without a number; None where there are none."""
+        """The limits of codes that are known of cells without a number; None without any."""
         return self.limits_of(self.column)
 
     def limits_of(self, column: Column) -> KnownLimits | None:
@@ -148,9 +148,11 @@ class DeclaredColumn:
     @property
     def is_rounded(self) -> bool:
         """True if values are whole numbers."""
-        return isinstance(self.coding, Numbers) and (
-            self.coding.is_whole or self.has_whole_values
-        )
+        return isinstance(self.coding, Numbers) and (self.coding.is_whole or self.has_whole_values)
+
+    def clip(self, codes: Array, limits: KnownLimits) -> Array:
+        """The codes nearest to these within limits, one for each."""
+        return limits.clip(codes, isinstance(self.coding, Numbers) and self.coding.is_whole)
 
     def limits_on_scale(self, limits: KnownLimits) -> KnownLimits:
         """The limits of the numbers of the block, from those of codes."""
@@ -186,7 +188,7 @@ class DeclaredColumn:
         values = list(self.constant) * rows.size
         if self.place is not None and rows.size:
             if self.limits is not None:
-                codes = self.limits.at(rows).clip(codes, self.is_rounded)
+                codes = self.clip(codes, self.limits.at(rows))
             values = self.block_coding.values(codes)
         chosen = [value for value, row in zip(values, rows, strict=True) if fillable[row]]
         return self.column.filled(rows[fillable[rows]], chosen)
@@ -373,7 +375,7 @@ def warn_of_limits(columns: Iterable[DeclaredColumn], model: Model | None) -> No
         if model is None:
             remedy = " a table with fewer columns has a distribution of rows, which uses them"
         warn_caller(
-            f"limits of cells are not used by the estimate, and filled numbers are moved into them:"
+            "limits of cells are not used by the estimate, and filled numbers are moved into them:"
             f" {listed(unused)};{remedy}"
         )
 

@@ -20,8 +20,8 @@ from mcframe.tables.column_types import (
     read_table,
     type_of_text,
     warn_of_codes,
-    with_limit_columns,
     warn_of_list,
+    with_limit_columns,
 )
 from mcframe.tables.columns import read_columns, read_frame, text_as_numbers, warn_of_text
 from mcframe.tables.declared import Declared, declared_of
@@ -174,8 +174,9 @@ def declared_by(
             read[name] = text_as_numbers(read[name], kind)
     read = {column.name: column for column in with_limits([*read.values()], censored)}
     for block in model.blocks:
-        for name in columns[block.name]:
-            placed.append(in_block(read[name], declared_types.get(name), block))
+        placed += [
+            in_block(read[name], declared_types.get(name), block) for name in columns[block.name]
+        ]
     why = "in no block of the model"
     outside = [set_aside(column, why) for name, column in read.items() if name not in places]
     warn_of_text([read[name] for name in places], {**declared_types, **places})

@@ -323,9 +323,7 @@ class ScaleChoice:
         return cls.of_densities(chains, densities, tried.size)
 
     @classmethod
-    def beside_limits(
-        cls, numbers: Array, support: Support, limits: KnownLimits
-    ) -> "ScaleChoice":
+    def beside_limits(cls, numbers: Array, support: Support, limits: KnownLimits) -> "ScaleChoice":
         """The choice for observed numbers and limits, by the density of what is not held out."""
         order = np.lexsort((limits.upper, limits.lower))
         numbers, limits = np.sort(numbers), limits.at(order)
@@ -385,15 +383,15 @@ def with_ends(numbers: Array, limits: KnownLimits, support: Support) -> Array:
 def ends_on(chain: Chain, limits: KnownLimits) -> tuple[Array, Array]:
     """The limits on a scale; infinite ones stay so."""
     lower, upper = (
-        np.where(np.isfinite(end), chain.apply(np.where(np.isfinite(end), end, 0.0), *NO_PLACES), end)
+        np.where(
+            np.isfinite(end), chain.apply(np.where(np.isfinite(end), end, 0.0), *NO_PLACES), end
+        )
         for end in (limits.lower, limits.upper)
     )
     return lower, upper
 
 
-def scale_beside_limits(
-    chain: Chain | None, numbers: Array, limits: KnownLimits
-) -> Chain | None:
+def scale_beside_limits(chain: Chain | None, numbers: Array, limits: KnownLimits) -> Chain | None:
     """Return a chain on which numbers and limits have the mean 0 and the deviation 1, or None."""
     if chain is None:
         return None

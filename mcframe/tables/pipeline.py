@@ -308,8 +308,8 @@ def hold_out(
         part_of_row = splitter.parts_of_rows(len(coded.values), rng)
         parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part_of_row[:, None])
     missing = np.isnan(coded.codes)
-    for k, column in enumerate(coded.columns):  # of which limits are known is not missing
-        missing[:, k] &= ~column.column.limited[coded.rows]
+    for k, declared in enumerate(coded.columns):  # of which limits are known is not missing
+        missing[:, k] &= ~declared.column.limited[coded.rows]
     co_missing = CoMissingness.of_columns(missing, rng)
     work_per_entry = max(len(co_missing), 1) * float(coded.column_of_number.size) ** 3
     n_held_out = max(FEWEST_CO_MASKED, int(MOST_OPERATIONS / work_per_entry))
