@@ -297,3 +297,118 @@ def test_other_libraries_and_columns_that_stay_text():
     assert (stays[[1, 2]] == "spilled").all()
     kept = below & ~np.isin(np.arange(60), [1, 2])
     assert (stays[kept].astype(float) < limit).all()
+
+
+def with_limit_columns(n=150, seed=0):
+    """A table cut off at a limit of each row, its whole, and where it was cut off."""
+    whole = gaussian(n, seed=seed)
+    rng = np.random.default_rng(seed)
+    limit = rng.choice([-0.8, -0.3], n)
+    below = (whole["a"] < limit).to_numpy()
+    return whole.assign(a=whole["a"].mask(below), limit=limit), whole, below
+
+
+def test_limits_in_another_column():
+    frame, whole, below = with_limit_columns()
+    completed = mc.complete(frame, {"a": mc.censored(upper="limit")})
+    table = completed.table
+    assert (table["a"][below] <= frame["limit"][below]).all()
+    assert (table["limit"] == frame["limit"]).all()
+    assert completed.declared.column("limit").is_skipped
+    assert completed.report()["limits"][0] == below.sum()
+    written = frame.assign(a=frame["a"].fillna(frame["limit"]))  # as the limit itself
+    flagged = frame.assign(a=frame["a"].fillna(-9.0), below=below)
+    types = {"a": mc.censored(upper="limit", where="below")}
+    again = mc.complete(written, {"a": mc.censored(upper="limit")})
+    np.testing.assert_allclose(again.table["a"], table["a"])
+    np.testing.assert_allclose(mc.complete(flagged, types).table["a"], table["a"])
+    new = frame.head(40).assign(limit=-1.5, a=np.nan)
+    assert (completed.complete_rows(new)["a"] <= -1.5).all()
+    mirrored = frame.assign(a=-frame["a"], limit=-frame["limit"])
+    above = mc.complete(mirrored, {"a": mc.censored(lower="limit")}).table
+    np.testing.assert_allclose(above["a"], -table["a"], atol=1e-6)
+    free = mc.complete(frame.assign(limit=np.nan), {"a": mc.censored(upper="limit")}).table
+    np.testing.assert_allclose(free["a"], mc.complete(frame[[*"abcde"]]).table["a"])
+    assert np.mean((table["a"] - whole["a"])[below] ** 2) < np.mean(
+        (free["a"] - whole["a"])[below] ** 2
+    )
+
+
+def test_bands_and_exact_limits():
+    """Two limits are a range; equal ones are a value."""
+    whole = gaussian(150)
+    frame = whole.assign(low=np.floor(whole["a"]), high=np.floor(whole["a"]) + 1.0)
+    banded = np.arange(150) % 3 == 0
+    frame.loc[banded, "a"] = np.nan
+    frame.loc[0, "low"] = frame.loc[0, "high"] = whole.loc[0, "a"]
+    completed = mc.complete(frame, {"a": mc.censored(lower="low", upper="high")})
+    for table in (completed.table, completed.draws(1)[0]):
+        assert (table["a"] >= frame["low"]).all()
+        assert (table["a"] <= frame["high"]).all()
+    assert completed.table["a"][0] == whole["a"][0]
+
+
+def test_dates_with_limits():
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, 120), "D")
+    frame = pd.DataFrame({"day": days, "seen": days + pd.Timedelta(20, "D")})
+    frame["beside"] = rng.normal(size=120)
+    frame.loc[::4, "day"] = pd.NaT
+    completed = mc.complete(frame, {"day": mc.censored(upper="seen", kind="date")})
+    assert (completed.table["day"] <= frame["seen"]).all()
+    assert (completed.draws(1)[0]["day"] <= frame["seen"]).all()
+
+
+def test_shifts_move_what_is_missing_alone():
+    frame, _, below = with_limit_columns()
+    gaps = ~below & (np.arange(150) % 5 == 0)
+    frame.loc[gaps, ["a", "limit"]] = np.nan
+    completed = mc.complete(frame, {"a": mc.censored(upper="limit")})
+    [plain], [shifted] = completed.draws(1), completed.draws(1, shift={"a": 2.0})
+    np.testing.assert_allclose(shifted["a"] - plain["a"], np.where(gaps, 2.0, 0.0), atol=1e-9)
+    assert completed.report()["missing"][0] == gaps.mean()
+
+
+def test_declared_models_take_limits():
+    """The block of numbers has limits as data, and fits and posteriors fill within them."""
+    frame, _, below = with_limit_columns()
+    frame["visits"] = [">4" if k % 9 == 0 else str(k % 5) for k in range(150)]
+    declared = mc.declare(frame, {"a": mc.censored(upper="limit"), "visits": "count"})
+    assert [block.likelihood for block in declared.model.blocks] == [
+        mc.Censored(mc.Gaussian()),
+        mc.Censored(mc.Poisson()),
+    ]
+    table = declared.table(mc.fit(declared.model, declared.data, tol=1e-4))
+    assert (table["a"][below] <= frame["limit"][below]).all()
+    assert (table["visits"][::9] >= 5).all()
+    types = {"a": mc.censored(upper="limit"), "visits": "count"}
+    optimum = mc.complete(frame, types, method="optimum").table
+    assert (optimum["a"][below] <= frame["limit"][below]).all()
+
+
+def test_limits_that_are_not_used_are_said():
+    frame, _, below = with_limit_columns()
+    types = {"a": mc.censored(upper="limit", kind=mc.Huber())}
+    with pytest.warns(UserWarning, match="limits of cells are not used by the estimate"):
+        table = mc.complete(frame, types).table
+    assert (table["a"][below] <= frame["limit"][below]).all()
+
+
+def test_a_formula_cannot_have_an_outcome_with_limits():
+    frame, _, below = with_limit_columns()
+    completed = mc.complete(frame, {"a": mc.censored(upper="limit")})
+    with pytest.raises(mc.ModelError, match="known to limits alone"):
+        completed.draws(2, terms="a ~ b + I(b**2)")
+    [table] = completed.draws(1, terms="c ~ a + I(a**2) + b")
+    assert (table["a"][below] <= frame["limit"][below]).all()
+
+
+def test_answers_with_limits_come_back(tmp_path):
+    frame, _, _ = with_limit_columns()
+    completed = mc.complete(frame, {"a": mc.censored(upper="limit")})
+    again = mc.load(completed.save(tmp_path / "limits.npz"), mc.Completion)
+    pd.testing.assert_frame_equal(again.table, completed.table)
+    pd.testing.assert_frame_equal(again.interval()[1], completed.interval()[1])
+    pd.testing.assert_frame_equal(again.draws(1)[0], completed.draws(1)[0])
+    new = frame.tail(5)
+    pd.testing.assert_frame_equal(again.complete_rows(new), completed.complete_rows(new))

@@ -212,7 +212,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
         there_and_back(value)
     for value in [*answers, *held]:
         there_and_back(value)
-    assert {kind.__name__ for kind in DECLARED if kind not in kinds} == {"Calibration", "OnlyIf"}
+    of_types = {"OnlyIf", "KnownLimits", "LimitColumns", "RowLimits"}  # in tests of their own
+    assert {kind.__name__ for kind in DECLARED if kind not in kinds} == {"Calibration", *of_types}
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

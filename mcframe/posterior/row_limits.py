@@ -99,7 +99,7 @@ class RowLimits:
         return attrs.evolve(self, **some) if some["rows"].size else None
 
     def at(self, rows: IntArray, columns: IntArray) -> IntArray:
-        """Where cells stand among those with limits; -1 of others."""
+        """The places of cells among those with limits; -1 of cells without any."""
         keys, asked = (
             np.asarray(r, dtype=np.intp) * self.shape[1] + c
             for r, c in ((self.rows, self.columns), (rows, columns))
@@ -179,10 +179,10 @@ class RowLimits:
         lowest, highest = np.full(self.shape[1], -np.inf), np.full(self.shape[1], np.inf)
         for column in np.unique(self.columns):
             chosen = self.columns == column
-            lower, upper, known = self.lower[chosen], self.upper[chosen], values[:, column]
-            if np.all(np.isinf(lower)) and not np.any(known < np.min(upper)):
+            lower, upper, exact = self.lower[chosen], self.upper[chosen], values[:, column]
+            if np.all(np.isinf(lower)) and not np.any(exact < np.min(upper)):
                 lowest[column] = np.min(upper)
-            if np.all(np.isinf(upper)) and not np.any(known > np.max(lower)):
+            if np.all(np.isinf(upper)) and not np.any(exact > np.max(lower)):
                 highest[column] = np.max(lower)
         return lowest, highest
 
@@ -256,10 +256,10 @@ def censored_moments(numbers: Array, lower: Array, upper: Array) -> tuple[float,
         _, slope, bend = normal.derivatives(np.full(lower.size, mean), lower, upper)
         of_limits = mean - variance * slope
         left = variance - variance**2 * bend
-        known = np.concatenate([numbers, of_limits])
-        before, mean = mean, float(np.mean(known))
-        last, variance = variance, float(np.mean(np.square(known - mean)))
-        variance += float(np.sum(left)) / known.size
+        expected = np.concatenate([numbers, of_limits])
+        before, mean = mean, float(np.mean(expected))
+        last, variance = variance, float(np.mean(np.square(expected - mean)))
+        variance += float(np.sum(left)) / expected.size
         if abs(mean - before) <= 1e-4 * np.sqrt(variance) and abs(last - variance) <= 1e-4 * last:
             break
     return mean, max(variance, least)

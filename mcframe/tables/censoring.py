@@ -58,7 +58,8 @@ def censored(
     observed: they are filled within their limits, in the table, in draws and in intervals, and
     means and covariances are estimated from what is known. Limits may also be text in the column
     itself, such as "<0.5", "> 100", "10-20", "1,000+" and "at least 3", which needs no
-    declaration.
+    declaration. Where all numbers that are known are positive, others are taken to be so, too;
+    ``kind=("number", -100, None)`` declares another end.
 
     Parameters
     ----------
@@ -95,9 +96,8 @@ def censored(
     True
     """
     if lower is None and upper is None:
-        raise ModelError(
-            'censored names no limit; give the column with it, such as mc.censored(upper="limit")'
-        )
+        example = wording().either(python='mc.censored(upper="limit")', command="an upper limit")
+        raise ModelError(f"censored names no limit; give the column with it, such as {example}")
     return LimitColumns(lower, upper, where, kind)
 
 
@@ -166,7 +166,7 @@ def limits_from(
     name = plain(column.name)
     if column.form not in ("number", "date"):
         raise ModelError(
-            f"types[{name!r}] has limits ({declared}), and the column holds {column.form} values;"
+            f"limits ({declared}) are declared for column {name!r}, which holds {column.form} values;"
             " limits are those of numbers and dates. Convert the column, or leave limits out"
         )
     lower, upper = (
@@ -220,7 +220,7 @@ def numbers_of_limits(column: Column, other: Column | None, none: float) -> Arra
 
 
 def truths(column: Column, other: Column | None) -> Mask:
-    """Where a column of truth values is true."""
+    """The mask of the rows in which a column of truth values is true."""
     if other is None:
         return np.zeros(len(column.cells), dtype=bool)
     is_truth = other.form == "boolean" or (

@@ -97,10 +97,10 @@ class CodedRows:
         for declared_column in declared:
             name, of_limits = declared_column.name, declared_column.limit_columns
             if of_limits is not None and name in new_columns:
-                given = new_columns[name]
-                if given.form in ("number", "date"):
-                    limits = limits_from(given, of_limits, new_columns)
-                    new_columns[name] = attrs.evolve(given, given_limits=limits)
+                of_numbers = new_columns[name]
+                if of_numbers.form in ("number", "date"):
+                    limits = limits_from(of_numbers, of_limits, new_columns)
+                    new_columns[name] = attrs.evolve(of_numbers, given_limits=limits)
         strange = [name for name in new_columns if name not in training_columns]
         if strange:
             others = [name for name in training_columns if name not in new_columns]

@@ -123,7 +123,7 @@ def read_table(
 
 
 def type_of_text(types: Mapping[Any, Any], censored: Mapping[Any, LimitColumns], name: Any) -> Any:
-    """What a column was declared to be, as ``text_as_numbers`` asks: limits are numbers."""
+    """The declared type by which text of a column is read: limits are numbers."""
     limits = {column for columns in censored.values() for column in (columns.lower, columns.upper)}
     if name in limits or (name in censored and name not in types):
         return "number"
@@ -151,8 +151,8 @@ def refuse_limits(column: DeclaredColumn, declared: LimitColumns) -> None:
     if column.place is not None and not isinstance(column.coding, Numbers):
         name = plain(column.name)
         raise ModelError(
-            f"types[{name!r}] has limits ({declared}), and the column is taken for:"
-            f" {column.kind}, and limits are those of numbers; take kind='number', or leave limits"
+            f"limits ({declared}) are declared for column {name!r}, which is taken for:"
+            f" {column.kind}, and limits are those of numbers; declare it a number, or leave limits"
             " out"
         )
 

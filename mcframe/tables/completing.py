@@ -18,8 +18,9 @@ from mcframe.contracts.validators import (
 )
 from mcframe.contracts.wording import wording
 from mcframe.runtime.progress import stage
-from mcframe.tables.applicability import with_where
+from mcframe.tables.applicability import OnlyIf, with_where
 from mcframe.tables.by_optimum import complete_by_optimum
+from mcframe.tables.censoring import LimitColumns
 from mcframe.tables.coding import Numbers
 from mcframe.tables.column_types import read_table, warn_of_list
 from mcframe.tables.completion import Completion
@@ -125,8 +126,12 @@ def complete(
         Options.method(method)
     with_likelihood = []
     if isinstance(types, Mapping):
+        kinds = {
+            name: declared.kind if isinstance(declared, OnlyIf | LimitColumns) else declared
+            for name, declared in types.items()
+        }
         with_likelihood = [
-            plain(name) for name, kind in types.items() if isinstance(kind, Likelihood)
+            plain(name) for name, kind in kinds.items() if isinstance(kind, Likelihood)
         ]
     if method == "posterior" and with_likelihood:
         name = with_likelihood[0]

@@ -314,9 +314,9 @@ class Declared(Generic[Frame]):
         [(_, answer)] = answers(fit, [(column, np.arange(table.shape[0]))])
         if isinstance(coding, Choice):
             return like_frame(table, [plain(value) for value in coding.places], answer.T)
-        known = limits.get(name)
-        if known is not None:
-            answer = known.clip(answer, whole=False)
+        cell_limits = limits.get(name)
+        if cell_limits is not None:
+            answer = cell_limits.clip(answer, whole=False)
         return like_frame(table, [name], [values_like(column, table, answer)])
 
     def predict_interval(self, posterior: Posterior, name: Any, frame: Any, level: float) -> Any:
@@ -360,10 +360,10 @@ class Declared(Generic[Frame]):
                 " for its predictions without one, the probabilities of its values"
             )
         codes = codes_of_intervals(answer, [(column, np.arange(rows.shape[0]))], level)
-        known = limits.get(column.name)
+        cell_limits = limits.get(column.name)
         within = [end[column.name] for end in codes]
-        if known is not None:
-            within = [column.clip(end, known) for end in within]
+        if cell_limits is not None:
+            within = [column.clip(end, cell_limits) for end in within]
         of_ends = [values_like(column, rows, end) for end in within]
         ends = like_frame(rows, ["lower", "upper"], of_ends)
         return nw.concat(list(map(nw.from_native, (means, ends))), how="horizontal").to_native()

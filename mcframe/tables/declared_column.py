@@ -346,11 +346,11 @@ def data_of(
             )
             data[block] = type(native)(data[block], index=native.index, columns=names)
             mark_as_table(data[block])
-        known = {column.place: (limits or {}).get(column.name) for column in members}
+        limits_by_place = {column.place: (limits or {}).get(column.name) for column in members}
         takes = model is not None and model.block(block).likelihood.takes_intervals
-        if takes and any(part is not None for part in known.values()):
+        if takes and any(part is not None for part in limits_by_place.values()):
             lower, upper = np.full(data[block].shape, -np.inf), np.full(data[block].shape, np.inf)
-            for place, part in known.items():
+            for place, part in limits_by_place.items():
                 if part is not None:
                     lower[:, place], upper[:, place] = part.lower, part.upper
             data[block] = Observations(data[block], lower=lower, upper=upper)
@@ -371,7 +371,8 @@ def warn_of_limits(columns: Iterable[DeclaredColumn], model: Model | None) -> No
         and not (model is not None and model.block(column.block_name).likelihood.takes_intervals)
     ]
     if unused:
-        remedy = " mc.Censored of a likelihood with a distribution function uses them"
+        name = wording().word("Censored")
+        remedy = f" a likelihood {name} of one with a distribution function uses them"
         if model is None:
             remedy = " a table with fewer columns has a distribution of rows, which uses them"
         warn_caller(

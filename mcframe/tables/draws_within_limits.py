@@ -44,11 +44,11 @@ def drawn_within_limits(
             places: IntArray = chosen.rows[of_column]
             others = rows[places]
             others[:, column] = np.nan
-            given = posterior.condition(others, precisions)
+            rest = posterior.condition(others, precisions)
             cells = np.arange(places.size), np.full(places.size, column)
             some = chosen.chosen(of_column)
             assert some is not None
-            rows[places, column] = quantiles_between(some, *given.mixture(*cells), rng)
+            rows[places, column] = quantiles_between(some, *rest.mixture(*cells), rng)
     drawn[several] = rows
     return drawn
 

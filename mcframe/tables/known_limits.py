@@ -47,7 +47,7 @@ class KnownLimits:
         )
 
     def joined(self, other: "KnownLimits") -> "KnownLimits":
-        """These limits, and those of another column of limits where there are none."""
+        """The limits, and other ones of cells without any."""
         mine = self.cells
         return KnownLimits(
             np.where(mine, self.lower, other.lower), np.where(mine, self.upper, other.upper)

@@ -95,13 +95,13 @@ class CodedTable:
             column.block_coding.numbers(column_codes)
             for column, column_codes in zip(columns, self.codes.T, strict=True)
         ]
-        known = {
+        limits_by_name = {
             column.name: None if column.limits is None else column.limits.at(self.rows)
             for column in columns
         }
         limits = None
         if not self.has_factors:  # which have no use for them
-            limits = row_limits_of(columns, known, self.rows.size)
+            limits = row_limits_of(columns, limits_by_name, self.rows.size)
         return attrs.evolve(self, columns=columns, values=np.column_stack(values), limits=limits)
 
     @property
