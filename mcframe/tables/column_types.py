@@ -152,8 +152,8 @@ def refuse_limits(column: DeclaredColumn, declared: LimitColumns) -> None:
         name = plain(column.name)
         raise ModelError(
             f"limits ({declared}) are declared for column {name!r}, which is taken for:"
-            f" {column.kind}, and limits are those of numbers; declare it a number, or leave limits"
-            " out"
+            f" {column.kind}, and limits are those of numbers; declare it a number, or leave"
+            " limits out"
         )
 
 
