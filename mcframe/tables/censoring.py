@@ -167,7 +167,8 @@ def limits_from(
     if column.form not in ("number", "date"):
         raise ModelError(
             f"limits ({declared}) are declared for column {name!r}, which holds {column.form}"
-            " values; limits are those of numbers and dates. Convert the column, or leave limits out"
+            " values; limits are those of numbers and dates. Convert the column, or leave limits"
+            " out"
         )
     lower, upper = (
         numbers_of_limits(column, others.get(end), none)
