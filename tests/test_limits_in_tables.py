@@ -9,6 +9,7 @@ import pytest
 import scipy
 
 import mcframe as mc
+from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
 from mcframe.posterior.row_limits import RowLimits, censored_moments
 from mcframe.posterior.truncation import TruncatedMixture
 from mcframe.tables.draws_within_limits import drawn_within_limits
@@ -412,3 +413,15 @@ def test_answers_with_limits_come_back(tmp_path):
     pd.testing.assert_frame_equal(again.draws(1)[0], completed.draws(1)[0])
     new = frame.tail(5)
     pd.testing.assert_frame_equal(again.complete_rows(new), completed.complete_rows(new))
+
+
+@pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+def test_imputers_fill_within_limits_and_regressors_say_that_they_do_not_use_them():
+    frame, below, limit = cut_off(gaussian(80))
+    for imputer in (MatrixCompletionImputer(), MatrixCompletionImputer(weight=0.1)):
+        assert (imputer.fit_transform(frame)["a"][below] < limit).all()
+        assert (imputer.transform(frame.head(20))["a"][below[:20]] < limit).all()
+    regressor = MatrixCompletionRegressor()
+    with pytest.warns(UserWarning, match="known to limits count as missing features: 'a'"):
+        regressor.fit(frame.drop(columns="b"), frame["b"])
+    assert np.isfinite(regressor.predict(frame.drop(columns="b"))).all()

@@ -8,11 +8,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
-from mcframe.contracts.validators import exact
+from mcframe.contracts.validators import exact, listed, plain
 from mcframe.likelihoods import Gaussian
-from mcframe.model import Block, Model
+from mcframe.model import Block, Model, Observations
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
@@ -22,7 +22,12 @@ from mcframe.tables.column_types import read_table
 from mcframe.tables.columns import read_column_like, read_columns, read_frame
 from mcframe.tables.completing import SET_ASIDE_MESSAGE
 from mcframe.tables.declared import declared_of
-from mcframe.tables.declared_column import as_numbers, columns_set_aside, warn_of_columns_set_aside
+from mcframe.tables.declared_column import (
+    as_numbers,
+    columns_set_aside,
+    numbers_in,
+    warn_of_columns_set_aside,
+)
 from mcframe.tables.gaps import Missing
 from mcframe.tables.number_tables import number_block
 
@@ -239,13 +244,36 @@ class FrameColumns:
     def data(self, frame: Any) -> dict[str, Array]:
         """The data of each block."""
         coded = self.declared.rows(frame, unseen=self.unseen)
-        return {name: np.asarray(codes) for name, codes in coded.items()}
+        return {name: np.asarray(numbers_in(codes)) for name, codes in coded.items()}
+
+    def data_within_limits(self, frame: Any) -> dict[str, Any]:
+        """The data of each block, with the limits of cells where the likelihood takes them."""
+        coded = self.declared.rows(frame, unseen=self.unseen)
+        return {
+            name: attrs.evolve(codes, values=np.asarray(codes.values))
+            if isinstance(codes, Observations)
+            else np.asarray(codes)
+            for name, codes in coded.items()
+        }
 
     def marked(self, frame: Any) -> Array:
         """NaN where an entry is missing, elsewhere 0."""
         pairs = zip(read_frame(frame).iter_columns(), self.declared.columns, strict=True)
         missing = [read_column_like(series, column.column).missing for series, column in pairs]
         return np.where(np.column_stack(missing), np.nan, 0.0)
+
+    def warn_of_limits(self) -> None:
+        """A ``UserWarning`` that names columns with limits, where no target is found from them."""
+        limited = [
+            repr(plain(column.name))
+            for column in self.declared.columns
+            if column.place is not None and column.limits is not None
+        ]
+        if limited:
+            warn_caller(
+                f"cells that are known to limits count as missing features: {listed(limited)};"
+                " mc.complete of features and targets uses the limits"
+            )
 
     def warn_of_columns_set_aside(
         self, message: str = SET_ASIDE_MESSAGE, empty: bool = False

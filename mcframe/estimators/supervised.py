@@ -61,6 +61,7 @@ class Prediction(TableEstimator):
             )
         if isinstance(self.columns_, FrameColumns):
             self.columns_.warn_of_columns_set_aside("columns that are set aside are not used")
+            self.columns_.warn_of_limits()
         features = self.columns_.data(table)
         self.n_targets_ = targets.shape[1]
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS_BLOCK: targets}
