@@ -67,6 +67,11 @@ def complete(
       at most ``4 d^2``) the time grows with ``n^3 d`` and memory with ``n d`` instead, and factors
       are taken above 2.5e9, as for 100 rows of 2,600 columns.
 
+    Cells of which only limits are known, by text such as "<0.5" or ``mc.censored``, have Gaussian
+    observations in their place, whose moments are those of numbers between the limits
+    (expectation propagation: Minka, UAI 2001). They are filled with the mean of their normal
+    distribution between the limits, and draws are Gibbs steps with such distributions.
+
     The answer does not depend on clock times. Probabilities of labels and levels come from a
     logistic curve of the mean, with a coefficient and cut points for each column from held-out
     entries. Those of categories come from a linear discriminant of the means of their indicators.

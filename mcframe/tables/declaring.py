@@ -61,8 +61,10 @@ def declare(
       is that of the second value, in the order of the categories or the alphabet.
     - Number, with a ``UserWarning``: text of which at least nine in ten read as numbers, such as "
       3" and "1e5". It comes back as numbers. Signs of a missing value such as "?", "n/a" and "",
-      and words such as "don't know", are missing. Other text, such as "<5", counts as missing for
-      the model and is not changed; then the column stays text.
+      and words such as "don't know", are missing. Text such as "<5", "> 100", "10-20" and "at
+      least 3" gives limits of the number, which are data of a ``Censored`` likelihood: cells are
+      filled within these. Other text, such as "spilled", counts as missing for the model and is
+      not changed; then the column stays text.
     - Levels (``Ordinal``): ordered categories. Each column is a block, since thresholds belong to
       one.
     - Category (``Multinomial``): text and other categories. There is a block for each number of
@@ -87,7 +89,8 @@ def declare(
         ``("number", 0, None)``, to which predictions are limited; levels from the lowest to the
         highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. If a
         declared category has more than 100 values, the 100 most frequent are classes.
-        ``mc.only_if("married")`` says to which rows a column applies.
+        ``mc.only_if("married")`` says to which rows a column applies, and
+        ``mc.censored(upper="limit")`` which columns have limits of its values.
     missing : list of values, or dict from column name to such a list, optional
         Values that stand for missing ones beside NaN and None, such as ``[-99, "don't know"]`` in
         all columns, or ``{"age": [-99], "answer": [8, 9]}``. They are filled like other gaps, and
