@@ -132,9 +132,10 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         if self.gaussian_ and isinstance(columns, FrameColumns):
             self.columns_ = self.with_posterior(columns)
         elif columns.blocks:
-            is_frame = isinstance(columns, FrameColumns)
-            data = columns.data_within_limits(table) if is_frame else columns.data(table)
-            self.fit_blocks(columns.blocks, data)
+            if isinstance(columns, FrameColumns):
+                self.fit_blocks(columns.blocks, columns.data_within_limits(table))
+            else:
+                self.fit_blocks(columns.blocks, columns.data(table))
         return self.completed(table, fitted=True)
 
     def with_posterior(self, columns: FrameColumns) -> FrameColumns:
