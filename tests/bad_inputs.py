@@ -314,6 +314,12 @@ WORDS = [
     "mc.GaussianRows([[1.0, 0.5], [0.4, 1.0]])",
     "mc.GaussianRows(np.eye(2), mean=[nan, 0.0])",
     'mc.GaussianRows(components="many")',
+    "mc.GaussianRows(groups=[1, 1])",
+    "mc.GaussianRows(groups=['a', None])",
+    "mc.GaussianRows(groups='school')",
+    "mc.GaussianRows(components=2, groups=['a', 'b'])",
+    "mc.GaussianRows(np.eye(2), groups=['a', 'b'])",
+    'mc.posterior(model(terms=mc.GaussianRows(groups=["a", "b"])), {"x": x})',
     'mc.ResidualNuclearNorm("", 1.0)',
 ]
 
@@ -615,7 +621,8 @@ TABLES = [
     "mc.complete(frame, {'kind': ['small', 'big']}, missing={'kind': ['big']})",
     "mc.complete(frame, {'kind': 'category'}, missing=['small', 'big'])",
     "mc.complete(frame, groups=[1] * 24)",
-    "mc.complete(frame, groups='kind')",
+    "mc.complete(frame, groups='kinds')",
+    "mc.complete(frame, groups='size')",
     "mc.complete(frame, groups=[None] * 24)",
     "mc.declare(frame.to_numpy())",
     'mc.declare(frame, {"size": 3})',

@@ -635,7 +635,9 @@ def completes(draw):
         "method": st.sampled_from([None, "posterior", "posterior", "optimum"]),
         "missing": st.sampled_from(GAPS),
         "random_state": FIT["random_state"],
-        "groups": st.sampled_from([None, None, [1, 2, 3] * 8]),
+        "groups": st.sampled_from(
+            [None, None, [1, 2, 3] * 8, [1, 2] * 12, [*range(24)], *nw.from_native(table).columns]
+        ),
         "where": st.sampled_from([None, None, None, "half", "nowhere", True]),
         "progress": st.booleans(),
     }

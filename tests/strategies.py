@@ -1128,7 +1128,11 @@ def posterior_models(draw):
     elif kind == "learned":
         terms = [mc.NuclearNorm()]
     elif kind == "rows":
-        terms = [mc.GaussianRows(components=draw(st.sampled_from([1, 1, 2, "auto"])))]
+        components = draw(st.sampled_from([1, 1, 2, "auto"]))
+        terms = [mc.GaussianRows(components=components)]
+        if components == 1 and len(wide[0]) > 1 and draw(st.booleans()):
+            groups = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=98, max_size=98))]
+            terms = [mc.GaussianRows(groups=groups[: len(wide[0])])]
     else:
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         terms = [rows_of_any_scale(draw, rng, blocks, wide)]

@@ -195,6 +195,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     rows = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(prior_rows=1.0)])
     draws.pop("factors")
     answers.append(mc.posterior(rows, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}, **draws))
+    grouped = mc.Model(rows.blocks, [mc.GaussianRows(groups=[0, 0, 1, 1])])
+    answers.append(mc.posterior(grouped, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}))
     z = np.random.default_rng(0).standard_normal(300)
     shaped = pd.DataFrame({name: shape(z) for name, (shape, *_) in SHAPES.items()})
     answers.append(mc.complete(shaped))

@@ -235,11 +235,11 @@ def of_posterior(model, data, **options):
     return run
 
 
-def completed(frame):
+def completed(frame, **options):
     """A task: a table that is filled, whose answers are the filled numbers and their sds."""
 
     def run():
-        answer = mc.complete(frame, random_state=0, progress=False)
+        answer = mc.complete(frame, random_state=0, progress=False, **options)
         columns = []
         for filled in (answer.table, answer.sd):
             for name, series in filled.items():
@@ -367,6 +367,7 @@ def tasks():
     made["table of 60"] = completed(mixed_frame(60, 1))
     made["table with gaps together"] = completed(mixed_frame(150, 2, "together"))
     made["table of clusters"] = completed(skewed_frame(200, 3))
+    made["table of groups"] = completed(mixed_frame(150, 5), groups=np.arange(150) % 12)
     made["wide table"] = completed(pd.DataFrame(low_rank((30, 160), 3, 0.2, 4)))
     return made
 

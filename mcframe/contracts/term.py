@@ -10,6 +10,7 @@ import attrs
 from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape, singular_values, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.row_groups import RowGroups
 
 __all__ = [
     "Composed",
@@ -275,6 +276,8 @@ class PriorOfRows(Term):
     components: int | str = 1
     #: How many rows the prior of an estimated covariance counts as, above 0; None by default.
     prior_rows: float | None = None
+    #: The groups of the rows, whose means are Gaussian themselves; None without groups.
+    groups: RowGroups | None = None
 
     @property
     def gaussian(self) -> tuple[Array, Array] | None:

@@ -196,6 +196,8 @@ class IncompleteRows:
         The part of the log evidence of a row that depends on its precisions alone.
     groups : tuple of WoodburyRows
         Together they have all rows.
+    group_of_row : array of integers (n,) or None
+        Where rows belong to groups that have means of their own.
     """
 
     values: Array
@@ -203,9 +205,16 @@ class IncompleteRows:
     variances: Array
     constants: Array
     groups: tuple[WoodburyRows, ...]
+    group_of_row: IntArray | None = None
 
     @classmethod
-    def of(cls, values: Array, precisions: Array, variances: Array) -> "IncompleteRows":
+    def of(
+        cls,
+        values: Array,
+        precisions: Array,
+        variances: Array,
+        group_of_row: IntArray | None = None,
+    ) -> "IncompleteRows":
         """Rows (n x d) that are NaN where missing.
 
         Parameters
@@ -214,6 +223,7 @@ class IncompleteRows:
         precisions : array (n x d) or (d,)
             0 where missing.
         variances : array (d,)
+        group_of_row : array of integers (n,), optional
         """
         observed = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
         observed_precisions = np.where(observed, precisions, 0.0)
@@ -241,11 +251,24 @@ class IncompleteRows:
             np.asarray(variances),
             constants,
             groups,
+            group_of_row,
         )
 
     def take(self, rows: IntArray) -> "IncompleteRows":
         """Some of the rows."""
-        return IncompleteRows.of(self.values[rows], self.precisions[rows], self.variances)
+        groups = None if self.group_of_row is None else self.group_of_row[rows]
+        return IncompleteRows.of(self.values[rows], self.precisions[rows], self.variances, groups)
+
+    def minus(self, offsets: Array) -> "IncompleteRows":
+        """The rows less numbers (n x d)."""
+        values = np.where(self.precisions > 0.0, self.values - offsets, 0.0)
+        return attrs.evolve(self, values=values)
+
+    @property
+    def members(self) -> IntArray:
+        """The group of each row, where rows have groups."""
+        assert self.group_of_row is not None
+        return self.group_of_row
 
     @property
     def noise(self) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions, is_interval
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import (
+    DataError,
     ModelError,
     NoSuchAnswer,
     NotConvergedWarning,
@@ -20,6 +21,7 @@ from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.limits import BATCH_ENTRIES
 from mcframe.contracts.stored_classes import stored
+from mcframe.contracts.term import PriorOfRows
 from mcframe.contracts.validators import (
     Options,
     RandomState,
@@ -484,7 +486,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
         return table.filled_with(self._evaluated(self._cells(block, None, None), block, filling))
 
-    def condition(self, data: Mapping[str, object]) -> "Posterior":
+    def condition(self, data: Mapping[str, object], *, groups: Any = None) -> "Posterior":
         """The posterior of new rows given their data, with columns and priors unchanged.
 
         ``predict``, ``interval``, ``sample`` and the other methods then apply to the new rows.
@@ -493,11 +495,16 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         ----------
         data : dict from block name to array, DataFrame, ... as in ``mc.posterior``
             Some or all blocks, with the columns of the fit. NaN is missing.
+        groups : sequence with a label for each row, optional
+            Where the rows of the fit have groups (``GaussianRows(groups=...)``). A label of the
+            fit is that group, any other a new one. By default each row is a new group.
 
         Raises
         ------
         DataError
             If the new data do not fit the model.
+        ModelError
+            If groups are given and the rows of the fit have none.
         """
         new_tables = tables_of_new_rows(self.problem, data)
         first, tables = next(iter(new_tables.values())), {}
@@ -511,7 +518,22 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             tables[name] = attrs.evolve(table, names=names, index=first.index)
         entries = Observed.of_tables(self.problem, tables)
         observed = entries.with_summaries(self.engine.observed.summaries)
-        return attrs.evolve(self, engine=self.engine.condition(observed), tables=tables)
+        if groups is None:
+            return attrs.evolve(self, engine=self.engine.condition(observed), tables=tables)
+        engine = self.engine.condition(observed, self.groups_of_new_rows(groups, first.shape[0]))
+        return attrs.evolve(self, engine=engine, tables=tables)
+
+    def groups_of_new_rows(self, groups: Any, n_rows: int) -> IntArray:
+        """The group of each new row, by its label."""
+        prior = self.problem.terms[0]
+        if not isinstance(prior, PriorOfRows) or prior.groups is None:
+            raise ModelError("groups were given, and the rows of the fit have none; drop groups=")
+        numbers = prior.groups.of_new_rows(groups)
+        if numbers.size != n_rows:
+            raise DataError(
+                f"groups has {numbers.size} labels; one for each of the {n_rows} rows is needed"
+            )
+        return numbers
 
     def predict_rows(self, block: str, data: Mapping[str, object]) -> InFormOfData:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""

@@ -68,8 +68,8 @@ class Engine(Protocol):
         """Draws of z (m x len(rows) x n_columns)."""
         ...
 
-    def condition(self, observed: Observed) -> Self:
-        """The distributions of z in new rows with these entries."""
+    def condition(self, observed: Observed, group_of_row: IntArray | None = None) -> Self:
+        """The distributions of z in new rows with these entries, perhaps in groups."""
         ...
 
     @property

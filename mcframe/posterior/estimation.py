@@ -344,6 +344,8 @@ def estimate(
         wide = is_wide(n_rows, observed.shape[1])
         if samples and prior.gaussian is None and wide:
             raise BackendError(WIDE_MESSAGE)
+        if prior.groups is not None and (samples or wide):
+            raise ModelError(refusal_of_groups(prior, wide))
         budget = ascent.budget
         ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
         if samples:
@@ -352,6 +354,19 @@ def estimate(
             reason = reason_against(prior, observed, wide)
             ascent.sample_if_quick(seed, sampler_budget, reason)
         return ascent
+
+
+def refusal_of_groups(prior: PriorOfRows, wide: bool) -> str:
+    """Why rows cannot have groups, in a wide table or under the sampler."""
+    if wide:
+        return (
+            f"{prior.word}: groups were given, and the table has too many columns for its rows to"
+            " have covariances between groups and within them; take fewer columns, or no groups"
+        )
+    return (
+        f"{prior.word}: groups were given, and chains have none; take method='variational', or no"
+        " groups"
+    )
 
 
 def budget_of(options: PosteriorOptions, tol: float, max_iter: int) -> Budget:

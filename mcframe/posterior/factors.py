@@ -250,7 +250,9 @@ class FactorPosterior(SingleDistribution):
             z += noise * rng.standard_normal(z.shape)
         return np.asarray(z + self.observed.centres)
 
-    def condition(self, observed: Observed) -> "FactorPosterior":
+    def condition(
+        self, observed: Observed, group_of_row: IntArray | None = None
+    ) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
         rows, refined = PosteriorRows(observed), self.refined
         return attrs.evolve(

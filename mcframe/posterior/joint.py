@@ -1,5 +1,6 @@
 """Rows that are draws of one Gaussian or of a mixture: declared blocks as pseudo-observations."""
 
+import itertools
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -11,8 +12,15 @@ from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
+from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
+from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
-from mcframe.posterior.row_draws import DrawnComponents, augmented, rows_given
+from mcframe.posterior.row_draws import (
+    DRAWS_OF_CHAIN,
+    DrawnComponents,
+    augmented,
+    rows_given,
+)
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
 from mcframe.posterior.rows_parameters import RowsParameters
@@ -96,12 +104,37 @@ class JointPosterior(SingleDistribution):
             return None
         return augmented(fitted.parameters, fitted.table, np.random.default_rng(0))
 
+    @cached_property
+    def drawn_levels(self) -> list[DrawnLevels]:
+        """Draws of the covariances within groups and between them."""
+        fitted = self.rows if self.fitted is None else self.fitted
+        assert isinstance(fitted.parameters, GroupedParameters)
+        draws = drawn_levels(fitted.parameters, fitted.table, np.random.default_rng(0))
+        return list(itertools.islice(draws, DRAWS_OF_CHAIN))
+
+    def draws_in_groups(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
+        """Draws of z, each with means of groups and with covariances of its own."""
+        fitted = self.rows if self.fitted is None else self.fitted
+        table, parameters = self.rows.table, fitted.parameters
+        assert isinstance(parameters, GroupedParameters)
+        n_groups = max(parameters.n_groups, int(np.max(table.members, initial=0)) + 1)
+        drawn, some = np.empty((m, rows.size, table.values.shape[1])), table.take(rows)
+        for k in range(m):
+            levels = self.drawn_levels[k % len(self.drawn_levels)]
+            means = levels.means_given(fitted.table, n_groups)
+            if self.fitted is not None:
+                means, _ = means.given(table, table.members, levels.within.covariances[0])
+            drawn[k] = levels.rows(some, means.draw(rng), rng)
+        return drawn
+
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Draws of z (m x len(rows) x n_columns), each with a mean and a covariance of its own.
 
         Where these are given, or the table is wide, all draws have the same.
         """
         refined = self.refined
+        if refined.rows.group_means is not None:
+            return refined.draws_in_groups(rows, rng, m)
         if refined.drawn_components is None:
             return refined.rows.draws(rows, rng, m)
         n_chains = refined.drawn_components.n_chains
@@ -115,8 +148,10 @@ class JointPosterior(SingleDistribution):
         rows = self.rows.condition(values, table.precisions, limits)
         return attrs.evolve(self, rows=rows)
 
-    def condition(self, observed: Observed) -> "JointPosterior":
-        """The posterior of new rows with these entries."""
+    def condition(
+        self, observed: Observed, group_of_row: IntArray | None = None
+    ) -> "JointPosterior":
+        """The posterior of new rows with these entries, perhaps in groups."""
         refined = self.refined
         moments: tuple[Array, Array] | None = None
         # Expectations are found from where the bounds end: from far off steps might diverge.
@@ -124,8 +159,10 @@ class JointPosterior(SingleDistribution):
             last_means: Array | float = np.inf
             for _ in range(MOST_STEPS):
                 dense = dense_observations(observed, self.noise, moments, expects)
-                rows = refined.rows.condition(dense.values, dense.precisions)
-                moments = rows.moments()
+                rows = refined.rows.condition(
+                    dense.values, dense.precisions, group_of_row=group_of_row
+                )
+                moments = rows.moments_of_new_rows()
                 change = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
                 size = 1.0 + float(np.max(np.abs(moments[0])))
                 if not observed.needs_bounds or change <= 1e-8 * size:
@@ -216,7 +253,7 @@ def joint_sweeps(
     """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
     noise = NOISE_SHARE * column_variances(observed)
     dense = dense_observations(observed, noise, None)
-    gaussian = term.gaussian
+    gaussian, groups = term.gaussian, term.groups
     if gaussian is None:
         rows = fit_rows(
             dense.values,
@@ -226,6 +263,8 @@ def joint_sweeps(
             tol=tol,
             max_steps=max_steps,
             random_state=seed,
+            group_of_row=None if groups is None else groups.numbers,
+            n_groups=0 if groups is None else groups.count,
         )
     else:
         rows = rows_of_gaussian(dense.values, dense.precisions, *gaussian)

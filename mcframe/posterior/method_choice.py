@@ -40,6 +40,8 @@ def reason_against(prior: PriorOfRows, observed: Observed, is_wide: bool) -> str
     """The reason why chains of Gaussian rows cannot or should not begin, or ""."""
     if prior.gaussian is not None:
         return ""
+    if prior.groups is not None:
+        return "rows have groups, which chains have not"
     if is_wide:
         return "the table has too many columns for its rows"
     if prior.prior_rows is None and observed.needs_bounds:

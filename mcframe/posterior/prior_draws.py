@@ -212,6 +212,11 @@ def tables_of_rows(
 ) -> DrawnTables:
     """Draw tables whose rows are draws of one Gaussian, which is given or drawn."""
     n, d = observed.shape
+    if prior.groups is not None:
+        raise ModelError(
+            f"{prior.word}: the prior of covariances between groups is an estimate from the table,"
+            " so that no tables can be drawn from it; leave out groups"
+        )
     if prior.components != 1:
         raise ModelError(
             f"{prior.word}(components={prior.components!r}): the prior of a mixture is an estimate"

@@ -23,6 +23,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
 from mcframe.model.transforms import grouped
+from mcframe.numerics.group_means import GroupMeans
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import (
     Conditionals,
@@ -31,6 +32,7 @@ from mcframe.numerics.row_mixtures import (
     RowMixture,
     moments_of,
 )
+from mcframe.posterior.grouped_rows import GroupedParameters, conditionals_in_groups
 from mcframe.posterior.row_limits import Moments, RowLimits, cavity_mixture
 from mcframe.posterior.rows_parameters import (
     MEAN_PRIOR_ROWS,
@@ -105,6 +107,7 @@ class RowsPosterior:
     variance_exponents: Array | None = None
     variance_inflation: Array | None = None
     limits: RowLimits | None = None  # not in files of earlier versions
+    group_means: GroupMeans | None = None
 
     @property
     def shares(self) -> Array:
@@ -114,7 +117,27 @@ class RowsPosterior:
     @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""
-        return self.adjusted(self.components.conditionals(self.table))
+        return self.adjusted(self.conditionals(self.table))
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance of one Gaussian."""
+        assert isinstance(self.components, RowMixture)
+        return np.asarray(self.components.covariances[0])
+
+    @property
+    def less_group_means(self) -> IncompleteRows:
+        """The table less the means of the groups of its rows, where these have some."""
+        if self.group_means is None:
+            return self.table
+        return self.table.minus(self.group_means.means[self.table.members])
+
+    def conditionals(self, table: IncompleteRows) -> Conditionals:
+        """The distribution of z in each of some rows, by component, before adjustments."""
+        if self.group_means is None:
+            return self.components.conditionals(table)
+        assert isinstance(self.components, RowMixture)
+        return conditionals_in_groups(table, self.components, self.group_means)
 
     def scales(self, variances: Array) -> Array:
         """Adjusted standard deviations over those of z, at these variances (n x d)."""
@@ -144,7 +167,8 @@ class RowsPosterior:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
         if self.parameters is not None:
             return self.parameters.moments(self.table)
-        return moments_under(self.components)(self.table)
+        cells = self.conditionals(self.table)
+        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
     @cached_property
     def at_limits(self) -> tuple[Array, Array, Array]:
@@ -168,6 +192,13 @@ class RowsPosterior:
         whole[places] = variance
         scales = self.scales(whole)[places]
         return weights, mean + scales * (means - mean), scales**2 * variances
+
+    def moments_of_new_rows(self) -> tuple[Array, Array]:
+        """Return mean and variance of z (n x d) in rows that the estimate has not seen."""
+        if self.group_means is None:
+            return self.moments()
+        cells = self.conditionals(self.table)
+        return cells.means[0], cells.variances[0]
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Return the distribution of z at single cells: weights, means, variances (C x N).
@@ -197,7 +228,7 @@ class RowsPosterior:
         if 2 * distinct.size > len(table) or count * table.size <= BATCH_NUMBERS:
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
-            cells = self.adjusted(self.components.conditionals(self.table.take(distinct)))
+            cells = self.adjusted(self.conditionals(self.table.take(distinct)))
         weights = cells.responsibilities[places].T
         return weights, cells.means[:, places, columns], cells.variances[:, places, columns]
 
@@ -210,16 +241,23 @@ class RowsPosterior:
         are the same in all of them.
         """
         table, mixture = self.table.take(np.asarray(rows, dtype=np.intp)), self.components
-        drawn = draws_given(mixture, table, rng, m)
+        if self.group_means is None:
+            drawn = draws_given(mixture, table, rng, m)
+        else:
+            drawn = draws_in_groups(mixture, table, self.group_means, rng, m)
         if self.variance_exponents is None and self.variance_inflation is None:
             return drawn
-        cells = mixture.conditionals(table)
+        cells = self.conditionals(table)
         weights = cells.responsibilities.T[:, :, None]
         mean, variance = moments_of(weights, cells.means, cells.variances)
         return mean + self.scales(variance) * (drawn - mean)
 
     def condition(
-        self, values: Array, precisions: Array, limits: RowLimits | None = None
+        self,
+        values: Array,
+        precisions: Array,
+        limits: RowLimits | None = None,
+        group_of_row: IntArray | None = None,
     ) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
 
@@ -231,14 +269,34 @@ class RowsPosterior:
             One over the variance of the noise; 0 where missing.
         limits : RowLimits, optional
             Of cells that are missing.
+        group_of_row : array of integers (n,), optional
+            Where rows have groups. Numbers beyond those of the groups are of new groups; by
+            default each row is a new group.
         """
-        if limits is not None:
-            of_components = moments_under(self.components)
-            limits = limits.settled(values, precisions, self.table.variances, of_components)
-            values, precisions = limits.placed(values, precisions)
-        table = IncompleteRows.of(values, precisions, self.table.variances)
-        _, responsibilities = self.components.evidence(table)
-        return attrs.evolve(self, table=table, responsibilities=responsibilities, limits=limits)
+        if not isinstance(self.parameters, GroupedParameters) or self.group_means is None:
+            if limits is not None:
+                of_components = moments_under(self.components)
+                limits = limits.settled(values, precisions, self.table.variances, of_components)
+                values, precisions = limits.placed(values, precisions)
+            table = IncompleteRows.of(values, precisions, self.table.variances)
+            _, responsibilities = self.components.evidence(table)
+            return attrs.evolve(
+                self, table=table, responsibilities=responsibilities, limits=limits
+            )
+        before = self.group_means
+        n_groups = len(before.means)
+        if group_of_row is None:
+            group_of_row = n_groups + np.arange(len(values))
+        n_new = max(int(np.max(group_of_row, initial=-1)) + 1 - n_groups, 0)
+        table = IncompleteRows.of(values, precisions, self.table.variances, group_of_row)
+        new = self.parameters.new_groups
+        prior = GroupMeans(
+            np.concatenate([before.means, np.tile(new.means, (n_new, 1))]),
+            np.concatenate([before.covariances, np.tile(new.covariances, (n_new, 1, 1))]),
+        )
+        means = self.parameters.means_given(table, prior)
+        ones = np.ones((len(values), 1))
+        return attrs.evolve(self, table=table, responsibilities=ones, group_means=means)
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.
@@ -246,7 +304,8 @@ class RowsPosterior:
         For pseudo-observations, which change with the posterior of z. ``evidence`` is that of the
         parameters before the step.
         """
-        table = IncompleteRows.of(values, precisions, self.table.variances)
+        groups = self.table.group_of_row
+        table = IncompleteRows.of(values, precisions, self.table.variances, groups)
         if self.parameters is None:
             return posterior_given(table, self.components)
         after, evidence = self.parameters.step(table)
@@ -365,6 +424,21 @@ def draws_given(
     return drawn
 
 
+def draws_in_groups(
+    mixture: RowMixture | LowRankRows,
+    table: IncompleteRows,
+    means: GroupMeans,
+    rng: np.random.Generator,
+    m: int,
+) -> Array:
+    """m draws of z of all rows of a table (m x n x d), with draws of the means of groups."""
+    drawn = np.empty((m, *table.values.shape))
+    for k in range(m):
+        offsets = means.draw(rng)[table.members]
+        drawn[k] = offsets + draws_given(mixture, table.minus(offsets), rng, 1)[0]
+    return drawn
+
+
 def posterior_given(
     table: IncompleteRows,
     components: RowMixture | LowRankRows,
@@ -372,6 +446,17 @@ def posterior_given(
     history: tuple[float, ...] = (),
 ) -> RowsPosterior:
     """The posterior of the rows of a table given the distribution of a new row."""
+    if isinstance(parameters, GroupedParameters):
+        ones = np.ones((len(table.values), 1))
+        return RowsPosterior(
+            components,
+            table,
+            ones,
+            history[-1] if history else -np.inf,
+            history,
+            parameters,
+            group_means=parameters.means_given(table),
+        )
     by_row, responsibilities = components.evidence(table)
     evidence = history[-1] if history else float(np.sum(by_row))
     return RowsPosterior(components, table, responsibilities, evidence, history, parameters)
@@ -409,6 +494,8 @@ def fit_rows(
     random_state: int = 0,
     start: RowsPosterior | None = None,
     limits: RowLimits | None = None,
+    group_of_row: IntArray | None = None,
+    n_groups: int = 0,
 ) -> RowsPosterior:
     """Return the posterior of rows whose means and covariances are estimated from them.
 
@@ -439,6 +526,10 @@ def fit_rows(
         Of the same numbers under one Gaussian, from which the steps begin.
     limits : RowLimits, optional
         Of missing numbers; their sites are found by turns with the parameters.
+    group_of_row : array of integers (n,), optional
+        The group of each row, from 0 to ``n_groups - 1``, of one component: then the means of
+        groups are Gaussian, and rows are about these (``posterior.grouped_rows``).
+    n_groups : int
     """
     means, variances = first_moments(values, precisions)
     unlimited, noise = values, precisions
@@ -452,7 +543,7 @@ def fit_rows(
     observed = np.flatnonzero(seen.any(axis=1))
     initial_rows = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows
     strength = initial_rows, prior_rows is None
-    all_rows = IncompleteRows.of(values, precisions, variances)
+    all_rows = IncompleteRows.of(values, precisions, variances, group_of_row)
     table = all_rows.take(observed)
     start_parameters = None if start is None else start.parameters
     wide_table = is_wide(observed.size, values.shape[1])
@@ -474,6 +565,10 @@ def fit_rows(
         subsample = all_rows.take(np.sort(drawn))
     if components == "auto":
         components = best_n_components(subsample, prior, tol, max_steps, random_state)
+    if group_of_row is not None:
+        return fit_groups(
+            all_rows, table, subsample, prior, start_parameters, n_groups, tol, max_steps
+        )
     parameters = (
         attrs.evolve(start_parameters, prior=prior)
         if isinstance(start_parameters, RowsParameters)
@@ -535,6 +630,29 @@ def limited_moments(
         np.where(np.isnan(of_limits[0]), means, of_limits[0]),
         np.where(np.isnan(of_limits[1]), variances, of_limits[1]),
     )
+
+
+def fit_groups(
+    all_rows: IncompleteRows,
+    table: IncompleteRows,
+    subsample: IncompleteRows,
+    prior: RowsPrior,
+    start: EMParameters[Any] | None,
+    n_groups: int,
+    tol: float,
+    max_steps: int,
+) -> RowsPosterior:
+    """The posterior of rows in groups, begun without groups and with the subsample."""
+    if isinstance(start, GroupedParameters):
+        strength = attrs.evolve(start.within.prior, rows=prior.rows, learned=prior.learned)
+        parameters = attrs.evolve(start, within=attrs.evolve(start.within, prior=strength))
+    else:
+        alone, _ = fit_one_component(subsample, prior.without_rows, tol, max_steps)
+        parameters = GroupedParameters.start(alone, n_groups)
+    parameters, history = variational_em(subsample, parameters, tol, max_steps)
+    if subsample is not table:
+        parameters, history = variational_em(table, parameters, tol, max_steps)
+    return posterior_given(all_rows, parameters.predictive, parameters, history)
 
 
 def best_n_components(

@@ -163,7 +163,9 @@ class SampledFactors(SampledDistribution):
             z += noise * rng.standard_normal(z.shape)
         return np.asarray(z + self.observed.centres)
 
-    def condition(self, observed: Observed) -> "SampledFactors":
+    def condition(
+        self, observed: Observed, group_of_row: IntArray | None = None
+    ) -> "SampledFactors":
         """The posterior of new rows with these entries, columns and priors as they are."""
         rng = np.random.default_rng(0)
         n_rows, width = observed.shape[0], self.design.width
@@ -264,7 +266,7 @@ class SampledRows(SampledDistribution):
         """Draws of z (m x len(rows) x n_columns)."""
         return np.asarray(self.rows.z[self.draw_numbers(m)][:, rows])
 
-    def condition(self, observed: Observed) -> "SampledRows":
+    def condition(self, observed: Observed, group_of_row: IntArray | None = None) -> "SampledRows":
         """The posterior of new rows with these entries, mean and covariance as they are."""
         rng, n_rows, parts = np.random.default_rng(0), observed.shape[0], []
         for draws in self.batches_of_draws(n_rows * observed.shape[1]):

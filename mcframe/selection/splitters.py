@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.backends import Point
 from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.validators import (
     Options,
     RandomState,
@@ -288,7 +289,8 @@ class RowFolds(Splitter):
             return successive_parts(times, self.n_splits + 1, "RowFolds: order")
         what, labels = "rows", np.arange(n_items)
         if self.groups is not None:
-            what, labels = "groups", group_numbers(self.groups, n_items)
+            check_length("groups", np.asarray(self.groups), n_items)
+            what, labels = "groups", RowGroups.of(self.groups, "RowFolds: groups").numbers
         sizes = np.bincount(labels)
         if sizes.size < self.n_splits:
             raise DataError(
@@ -339,18 +341,6 @@ def check_length(what: str, values: Any, n_items: int) -> None:
                 f", such as frame[{values.item()!r}]",
             )
         raise DataError(f"{what}{shown}; one value for each of the {n_items} rows is needed{such}")
-
-
-def group_numbers(groups: Any, n_items: int) -> IntArray:
-    """Return the groups of rows as numbers from 0."""
-    labels = np.asarray(groups)
-    check_length("groups", labels, n_items)
-    numbers: dict[Any, int] = {}
-    for row, label in enumerate(labels.tolist()):
-        if label is None or label != label:  # NaN
-            raise DataError(f"RowFolds: groups: row {row} has no group; each needs one")
-        numbers.setdefault(label, len(numbers))
-    return np.array([numbers[label] for label in labels.tolist()], dtype=np.intp)
 
 
 @attrs.frozen(eq=False)

@@ -13,6 +13,7 @@ from mcframe.contracts.errors import (
     UndefinedScoreWarning,
     UnobservedWarning,
 )
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
 from mcframe.runtime.progress import current
@@ -48,7 +49,7 @@ WEIGHTS_TRIED, WEIGHTS_PATIENCE = 10, 1
 SMALLEST_WEIGHT_RATIO = 0.003
 
 
-def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[Any]:
+def complete_by_optimum(table: ReadTable, seed: int, groups: RowGroups | None) -> Completion[Any]:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(table.columns), table.frame)
     warn_of_limits(declared.columns, declared.model)
@@ -86,7 +87,7 @@ def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[
             weights=Grid(
                 count=WEIGHTS_TRIED, ratio=SMALLEST_WEIGHT_RATIO, patience=WEIGHTS_PATIENCE
             ),
-            cv=cv if groups is None else RowFolds(FOLDS, groups=groups),
+            cv=cv if groups is None else RowFolds(FOLDS, groups=groups.numbers),
             random_state=seed,
         )
         folds = fits_by_weight[chosen.best_weight]

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import DataError, warn_caller
+from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
@@ -174,7 +174,7 @@ class CodedRows:
     def conditioned(self, fit: Any) -> Any:
         """Return what a ``Fit`` or a ``Posterior`` says of these rows."""
         data = data_of(self.declared, self.codes, self.table, fit.model, self.limits)
-        answer = conditioned(fit, data)
+        answer = conditioned(fit, data, self.groups)
         if not isinstance(answer, Posterior) or not isinstance(answer.engine, JointPosterior):
             return answer
         limits = None
@@ -182,6 +182,7 @@ class CodedRows:
             limits = row_limits_of(self.declared, self.limits, self.table.shape[0])
         if limits is None:
             return answer
+        refuse_limits_in_groups(answer.engine.rows.group_means is not None, self.limits)
         [block] = data
         within = limits.in_units(answer.tables[block].applied, NOISE_SHARE)
         return attrs.evolve(answer, engine=answer.engine.within(within))
@@ -204,6 +205,21 @@ class CodedRows:
             if declared_column.is_filled and missing.size:
                 asked.append((declared_column, missing))
         return asked
+
+    @property
+    def groups(self) -> list[Any] | None:
+        """The labels of the groups of these rows; None where no column of the table has some."""
+        names = [column.name for column in self.declared if column.has_groups]
+        if not names or names[0] not in self.columns:
+            return None
+        column = self.columns[names[0]]
+        if column.missing.any():
+            row = int(np.argmax(column.missing))
+            raise DataError(
+                f"column {plain(names[0])!r} of groups: {wording().row(row)} has none; give the"
+                " label of a group, or a label of its own"
+            )
+        return list(column.values)
 
     @property
     def applicability(self) -> Applicability:
@@ -328,9 +344,21 @@ def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str
     ]
 
 
-def conditioned(fit: Any, data: Mapping[str, Any]) -> Any:
-    """Return what a ``Fit`` or a ``Posterior`` says of new rows."""
-    return fit.condition(data) if isinstance(fit, Posterior) else new_rows(fit, data)
+def refuse_limits_in_groups(has_groups: bool, limits: Mapping[Any, KnownLimits | None]) -> None:
+    """Raise a ``ModelError`` where rows have groups, and cells of a column limits."""
+    limited = [name for name, known in limits.items() if known is not None]
+    if has_groups and limited:
+        raise ModelError(
+            f"column {plain(limited[0])!r} has cells with limits, and rows in groups have none;"
+            " drop groups=, or mark these cells as missing"
+        )
+
+
+def conditioned(fit: Any, data: Mapping[str, Any], groups: Any = None) -> Any:
+    """Return what a ``Fit`` or a ``Posterior`` says of new rows, and of their groups."""
+    if isinstance(fit, Posterior):
+        return fit.condition(data, groups=groups)
+    return new_rows(fit, data)
 
 
 def completed_column(

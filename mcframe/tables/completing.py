@@ -30,6 +30,7 @@ from mcframe.tables.declared_column import (
     warn_of_columns_set_aside,
 )
 from mcframe.tables.gaps import Missing
+from mcframe.tables.grouping import with_groups
 from mcframe.tables.pipeline import complete_by_posterior
 
 # The warning about columns that are in no block.
@@ -95,10 +96,14 @@ def complete(
         posterior cannot use.
     random_state : int, generator of numpy or None, default 0
         The seed of the held-out entries.
-    groups : sequence with a label for each row, optional
-        Rows that belong together, such as ``groups=frame["patient"]`` for several visits. All rows
-        of a group are held out together, so the choices are made for new groups. Tables with
-        factors hold out single entries all the same.
+    groups : name of a column, or sequence with a label for each row, optional
+        Rows that belong together, such as ``groups="school"``, or the visits of one patient. A row
+        is then the mean of its group plus a deviation, both Gaussian (``GaussianRows(groups=)``,
+        the normal model of two levels): a gap is filled from its row and from its group, and means
+        of groups of few rows are drawn to the common mean. The column of the labels is set aside,
+        and must be complete. A mixture is not tried. Tables that have factors or are wide have no
+        means of groups, with a ``UserWarning``. ``method="optimum"`` has none either: there all
+        rows of a group are held out together.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -108,14 +113,15 @@ def complete(
         ``table`` is the completed table, in its own library and dtypes. ``sd`` is the expected
         error of each filled entry. ``report()`` says how well each column is predicted at held-out
         entries. ``draws(m)`` are m tables filled by random draws. A ``UserWarning`` names columns
-        that are set aside.
+        that are set aside. With ``groups`` the report has the share of the variance of each column
+        that lies between groups.
 
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; if ``random_state`` is none of these; if there are fewer than 3 groups
-        (4 in a table of more than 200,000 numbers), or not one label for each row; if the method
-        is neither, or is "posterior" together with a likelihood.
+        As in ``declare``; if ``random_state`` is none of these; if there are fewer than 2 groups
+        (3 for the optimum), not one label for each row, or a row without one; if the method is
+        neither, or is "posterior" together with a likelihood.
 
     Examples
     --------
@@ -154,11 +160,12 @@ def complete(
         table = read_table(frame, types, missing)
         shape = table.frame.shape
         table = attrs.evolve(table, columns=with_where(table.columns, where, shape))
+        table, row_groups = with_groups(table, groups)
         warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):
-            completed = complete_by_optimum(table, seed, groups)
+            completed = complete_by_optimum(table, seed, row_groups)
         else:
-            completed = complete_by_posterior(table, seed=seed, groups=groups)
+            completed = complete_by_posterior(table, seed=seed, groups=row_groups)
     warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
     warn_of_constants_and_outliers(completed.declared.columns)
     return completed

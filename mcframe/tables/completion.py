@@ -20,11 +20,20 @@ from mcframe.contracts.validators import Options, RandomState, counted, listed, 
 from mcframe.fitting.base_answer import Answer
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
-from mcframe.numerics.row_mixtures import moments_of
+from mcframe.numerics.low_rank_rows import LowRankRows
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture, moments_of
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
+from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, variance_exponents_of
+from mcframe.posterior.rows import (
+    NOISE_SHARE,
+    RowsPosterior,
+    fit_rows,
+    posterior_given,
+    variance_exponents_of,
+)
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
@@ -42,7 +51,7 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.draws_within_limits import drawn_within_limits
 from mcframe.tables.formula_terms import Formula
 from mcframe.tables.native_tables import like_frame
-from mcframe.tables.number_tables import standard_units
+from mcframe.tables.number_tables import StandardUnits, UnitsAboutMeans, standard_units
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.rows_folds import FOLD_TOLERANCE
 from mcframe.tables.semicontinuous import SemiContinuous
@@ -91,6 +100,14 @@ def tables_of_draws(
     return tables
 
 
+def grouped_parameters_of(answer: Fit | Posterior) -> GroupedParameters | None:
+    """The parameters of rows in groups; None where rows have none."""
+    if not isinstance(answer, Posterior) or not isinstance(answer.engine, JointPosterior):
+        return None
+    parameters = answer.engine.rows.parameters
+    return parameters if isinstance(parameters, GroupedParameters) else None
+
+
 # The prior of draws counts as at most this share of the rows, if there are few columns.
 MOST_PRIOR_SHARE = 0.01
 # The distribution of a draw is estimated from at most so many numbers.
@@ -107,8 +124,8 @@ class DrawnRows(Generic[Frame]):
     ----------
     declared : Declared
         Its columns are numbers of one block.
-    engine : RowsPosterior or FactorPosterior
-        The posterior of all rows.
+    posterior : Posterior
+        Of all rows.
     chosen : RowsChoice
         With a prior that is weak enough for draws.
     units : AffineUnits
@@ -120,16 +137,19 @@ class DrawnRows(Generic[Frame]):
         What is added to drawn values.
     limits : RowLimits or None
         Of missing numbers, in standard units.
+    levels : DrawnLevels or None
+        Where rows are about means of their groups that were drawn: the parameters of this draw.
     """
 
     declared: Declared[Frame]
-    engine: Any
+    posterior: Posterior
     chosen: RowsChoice
-    units: AffineUnits
+    units: StandardUnits
     values: Array
     parted: PartedColumns | None = None
     shifts: Shifts = NO_SHIFTS
     limits: RowLimits | None = None
+    levels: DrawnLevels | None = None
 
     @classmethod
     def of(
@@ -165,23 +185,52 @@ class DrawnRows(Generic[Frame]):
         engine, limits = posterior.engine, None
         if isinstance(engine, JointPosterior):
             limits = engine.rows.limits
-        return cls(declared, engine, chosen, units, values, parted, shifts, limits)
+        return cls(declared, posterior, chosen, units, values, parted, shifts, limits)
 
     def tables(self, m: int, seed: int) -> list[Frame]:
         """m draws of the completed table, in the library it came in."""
-        drawn = []
+        drawn, parameters = [], self.grouped_parameters
+        levels: Iterator[DrawnLevels] = iter(())
+        if parameters is not None:
+            assert isinstance(self.posterior.engine, JointPosterior)
+            table = self.posterior.engine.rows.table
+            levels = drawn_levels(parameters, table, np.random.default_rng(seed))
         with stage("draws") as progress:
             for k in range(m):
-                drawn.append(self.table(np.random.default_rng((seed, k))))
+                rng = np.random.default_rng((seed, k))
+                rows = self if parameters is None else self.about_means(next(levels), rng)
+                drawn.append(rows.table(rng))
                 progress.count(k + 1, m, "tables", rated=True)
         return drawn
+
+    @property
+    def grouped_parameters(self) -> GroupedParameters | None:
+        """The parameters of rows in groups, with the prior of draws; None without groups."""
+        parameters = grouped_parameters_of(self.posterior)
+        if parameters is None:
+            return None
+        assert self.chosen.prior_rows is not None
+        prior = attrs.evolve(parameters.within.prior, rows=self.chosen.prior_rows)
+        return attrs.evolve(parameters, within=attrs.evolve(parameters.within, prior=prior))
+
+    def about_means(self, levels: DrawnLevels, rng: np.random.Generator) -> "DrawnRows[Frame]":
+        """The rows about means of groups that are drawn with these parameters."""
+        engine, parameters = self.posterior.engine, self.grouped_parameters
+        assert isinstance(engine, JointPosterior)
+        assert parameters is not None
+        table, n_groups = engine.rows.table, parameters.n_groups
+        offsets = levels.means_given(table, n_groups).draw(rng)[table.members]
+        assert isinstance(self.units, AffineUnits)
+        units = UnitsAboutMeans(self.units, offsets)
+        return attrs.evolve(self, units=units, values=self.values - offsets, levels=levels)
 
     def table(self, rng: np.random.Generator) -> Frame:
         """One draw of the completed table."""
         posterior: RowsPosterior | None = None
         if self.chosen.components is None:
-            drawn = self.engine.draws(np.arange(len(self.values)), rng, 1)[0]
-            drawn = drawn + np.sqrt(self.engine.noise) * rng.standard_normal(drawn.shape)
+            engine = self.posterior.engine
+            drawn = engine.draws(np.arange(len(self.values)), rng, 1)[0]
+            drawn = drawn + np.sqrt(engine.noise) * rng.standard_normal(drawn.shape)
         else:
             [(posterior, drawn)] = self.drawn(self.distribution(rng), 1, rng)
         codes = self.codes(posterior, drawn, rng)
@@ -254,6 +303,9 @@ class DrawnRows(Generic[Frame]):
         whose prior may have far larger variances, the rows that were not drawn show how sure
         predictions are.
         """
+        if self.levels is not None:
+            table = IncompleteRows.of(self.values, self.precisions, np.ones(self.values.shape[1]))
+            return posterior_given(table, self.levels.within)
         n_rows, width = self.values.shape
         n_drawn = min(n_rows, max(width, MOST_NUMBERS_FOR_DRAW // width))
         drawn = rng.integers(n_rows, size=n_drawn)
@@ -317,7 +369,7 @@ class DrawnRows(Generic[Frame]):
                     within = np.maximum(np.rint(whole[limited, place]), 0.0)
                     counts = np.concatenate([counts, within])
                 seen = rng.choice(counts, self.values.shape[0])
-                ranks = ranks_of(posterior, place, drawn[cells][:, 0])
+                ranks = self.ranks(posterior, place, drawn[cells][:, 0], missing)
                 codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
                 if limited.any():
                     codes[column.name][limited[missing]] = within
@@ -348,6 +400,16 @@ class DrawnRows(Generic[Frame]):
             codes[column.name] = places
         return codes
 
+    def ranks(
+        self, posterior: RowsPosterior | None, place: int, numbers: Array, rows: IntArray
+    ) -> Array:
+        """The shares of all rows with a smaller number there."""
+        if self.levels is None:
+            return ranks_of(None if posterior is None else posterior.components, place, numbers)
+        assert isinstance(self.units, UnitsAboutMeans)
+        whole = numbers + self.units.offsets[rows, place]
+        return ranks_of(self.levels.new_row, place, whole)
+
     def probabilities(
         self,
         posterior: RowsPosterior | None,
@@ -364,8 +426,9 @@ class DrawnRows(Generic[Frame]):
         cells = np.ix_(missing, numbers)
         if posterior is None:
             at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
-            mixture = [part.reshape(1, missing.size, -1) for part in self.engine.mixture(*at)]
-            noise = self.engine.noise[numbers]
+            engine = self.posterior.engine
+            mixture = [part.reshape(1, missing.size, -1) for part in engine.mixture(*at)]
+            noise = engine.noise[numbers]
         else:
             conditional = posterior.condition(completed[missing], self.precisions).cells
             weights = conditional.responsibilities.T[:, :, None]
@@ -374,19 +437,19 @@ class DrawnRows(Generic[Frame]):
                 conditional.means[:, :, numbers],
                 conditional.variances[:, :, numbers],
             ]
-            noise = NOISE_SHARE
+            noise = np.asarray(NOISE_SHARE)
         means, variances = moments_of(*mixture)
         return coding.decode(self.units.invert(means, *cells), variances + noise)
 
 
-def ranks_of(rows: RowsPosterior | None, place: int, numbers: Array) -> Array:
+def ranks_of(mixture: RowMixture | LowRankRows | None, place: int, numbers: Array) -> Array:
     """The shares of all rows with a smaller number there; of factors in standard units."""
-    if rows is None:
+    if mixture is None:
         return np.asarray(scipy.special.ndtr(numbers))
-    mixture = rows.components
+    shares = np.exp(mixture.log_shares)
     sds = np.sqrt(mixture.variances[:, place] + NOISE_SHARE)
     below = scipy.special.ndtr((numbers[:, None] - mixture.means[:, place]) / sds)
-    return np.asarray(below @ rows.shares / np.sum(rows.shares))
+    return np.asarray(below @ shares / np.sum(shares))
 
 
 def drawn_places(probabilities: Array, rng: np.random.Generator) -> Array:
@@ -859,7 +922,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         expects, by the same measure), ``shift``, ``missingness_auc``, the chosen
         ``weight`` (of the nuclear norm, or of the prior in rows), and the ``scale`` on which the
         numbers of a column are Gaussian. Losses and errors are missing
-        for columns that are in no block.
+        for columns that are in no block. ``between_groups`` is the share of the variance of a
+        column that lies between groups, its intra-class correlation, where ``groups`` were given.
 
         ``shift`` is by how much the true values at missing entries would have to differ from the
         filled ones on average for the mean of the column to leave its 95 % interval: in standard
@@ -881,7 +945,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the report."""
         rows = []
-        sds, means = self.expected_errors, self.means
+        sds, means, between = self.expected_errors, self.means, self.shares_between_groups
         for column, scores in zip(self.declared.columns, self.scores, strict=True):
             row = dict.fromkeys(REPORT_COLUMNS) | {
                 "column": str(plain(column.name)),
@@ -907,8 +971,24 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 row["shift"] = means[column.name].reported_shift
             if isinstance(column.coding, Numbers):
                 row["scale"] = column.coding.scale_in_words
+            row["between_groups"] = between.get(column.name)
             rows.append(row)
         return rows
+
+    @property
+    def shares_between_groups(self) -> dict[Any, float]:
+        """The share of the variance of each column between groups; empty without groups."""
+        parameters = grouped_parameters_of(self.answer)
+        if parameters is None:
+            return {}
+        shares = parameters.shares_between
+        return {
+            column.name: float(
+                np.mean(shares[column.place : column.place + column.block_coding.width])
+            )
+            for column in self.declared.columns
+            if column.place is not None
+        }
 
     def __repr__(self) -> str:
         (title, how), (header, *rows) = self._summary(), self._cells()
@@ -975,6 +1055,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 "shift: the mean leaves its 95% interval if missing values differ so much from"
                 " filled ones on average, in sds"
             )
+        between = self.shares_between_groups
+        if between:
+            shares = [f"{plain(name)!r} {percent(share)}" for name, share in between.items()]
+            sentences.append(f"share of the variance that lies between groups: {listed(shares)}")
         tested = {
             repr(plain(column.name)): scores.missingness_p
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
@@ -1038,11 +1122,10 @@ def rejected(p_values: Mapping[str, float], level: float = 0.05) -> list[str]:
 SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc")
 REPORT_COLUMNS = (
     *("column", "type", "missing", "limits", "loss", "error", "error_of_constant", "measure"),
-    *("sd", "shift", "missingness_auc", "weight", "scale"),
+    *("sd", "shift", "missingness_auc", "weight", "scale", "between_groups"),
 )
-PRINTED_COLUMNS = tuple(
-    name for name in REPORT_COLUMNS if name not in ("limits", "missingness_auc", "weight", "scale")
-)
+NOT_PRINTED = "missingness_auc", "weight", "scale", "between_groups"
+PRINTED_COLUMNS = tuple(name for name in REPORT_COLUMNS if name not in NOT_PRINTED)
 
 
 def cell(value: Any, is_share: bool) -> str:

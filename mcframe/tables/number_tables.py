@@ -52,3 +52,35 @@ def standard_units(values: Array) -> AffineUnits:
 def standardized(values: Array) -> Array:
     """Return numbers (n x d) in the units of their own columns."""
     return standard_units(values).apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])
+
+
+@attrs.frozen(eq=False)
+class UnitsAboutMeans:
+    """Standard units less the mean of the group of a row, in units of their own.
+
+    Attributes
+    ----------
+    units : AffineUnits
+    offsets : array (n x d)
+        In standard units.
+    """
+
+    units: AffineUnits
+    offsets: Array
+
+    @property
+    def spread(self) -> Array:
+        """The standard deviations of the columns."""
+        return self.units.spread
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """Numbers in these units."""
+        return self.units.apply(numbers, rows, columns) - self.offsets[rows, columns]
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """Numbers in the units of the table."""
+        return self.units.invert(numbers + self.offsets[rows, columns], rows, columns)
+
+
+# Units of a table of numbers.
+StandardUnits = AffineUnits | UnitsAboutMeans

@@ -13,7 +13,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.limits import MOST_OPERATIONS
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
@@ -21,8 +23,9 @@ from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
-from mcframe.selection.splitters import RowFolds, check_length
+from mcframe.selection.splitters import RowFolds
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
+from mcframe.tables.coded_rows import refuse_limits_in_groups
 from mcframe.tables.coding import NUMBERS_BLOCK, Numbers
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
@@ -73,6 +76,8 @@ class CodedTable:
         Of columns whose numbers have a larger log density on another scale than the plainest one.
     limits : RowLimits or None
         The limits of numbers that are known of missing entries.
+    groups : RowGroups or None
+        Of all rows of the table, where these have means of groups.
     """
 
     frame: Any
@@ -84,6 +89,7 @@ class CodedTable:
     column_of_number: IntArray
     best_codings: Mapping[Any, Numbers]
     limits: RowLimits | None = None
+    groups: RowGroups | None = None
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
         """Numbers of the rows by codings of columns, which take as many numbers as before."""
@@ -228,7 +234,7 @@ def complete_by_posterior(
     table: ReadTable,
     *,
     seed: int = 0,
-    groups: Any = None,
+    groups: RowGroups | None = None,
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
 ) -> Completion[Any]:
@@ -239,17 +245,17 @@ def complete_by_posterior(
     table : ReadTable
     seed : int
         Draws what is held out.
-    groups : sequence with a label for each row, optional
-        Rows with the same label are held out together.
+    groups : RowGroups, optional
+        Of the rows, which are then about the means of their groups.
     n_folds : int
     prior_rows : float, optional
         How many rows the prior of one Gaussian counts as; by default it is chosen.
     """
     rng = np.random.default_rng(seed)
-    coded = code(table, rng)
+    coded = with_means_of_groups(code(table, rng), groups)
     if coded.has_factors:
         warn_of_limits(coded.columns, None)
-    held_out = scale(hold_out(coded, groups, n_folds, rng))
+    held_out = scale(hold_out(coded, n_folds, rng))
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
     calibrated = calibrate(held_out, chosen, estimated)
@@ -287,25 +293,33 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     return coded.with_codings({})
 
 
-def hold_out(
-    coded: CodedTable, groups: Any, n_folds: int, rng: np.random.Generator
-) -> HeldOutTable:
-    """Hold out single entries, or whole rows where these have groups or were drawn.
+def with_means_of_groups(coded: CodedTable, groups: RowGroups | None) -> CodedTable:
+    """A table with the groups of its rows, where means of groups can be estimated."""
+    if groups is None:
+        return coded
+    if groups.count < 2:
+        raise DataError("groups has one label for all rows; at least 2 groups are needed")
+    if coded.has_factors or is_wide(coded.frame.shape[0], coded.column_of_number.size):
+        warn_caller(
+            "groups were given, and the table has too many columns for means of groups: they have"
+            " no effect; complete it with fewer columns"
+        )
+        return coded
+    refuse_limits_in_groups(True, {column.name: column.limits for column in coded.columns})
+    return attrs.evolve(coded, groups=groups)
 
-    Of rows drawn from a longer table there is one fold. Single entries are held out in tables with
-    factors: a row of which nothing is seen would have none.
+
+def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldOutTable:
+    """Hold out single entries, or whole rows where these were drawn from a longer table.
+
+    Of drawn rows there is one fold. Single entries are held out in tables with factors: a row of
+    which nothing is seen would have none.
     """
-    groups_of_rows = None
-    if groups is not None:
-        groups_of_rows = np.asarray(groups)
-        check_length("groups", groups_of_rows, coded.frame.shape[0])
-        groups_of_rows = groups_of_rows[coded.rows]
-    if coded.has_factors or not (coded.is_sample or groups_of_rows is not None):
+    if coded.has_factors or not coded.is_sample:
         parts, n_scored_folds = dealt_cells(coded.codes, n_folds, rng), n_folds
     else:
-        n_scored_folds = 1 if coded.is_sample else n_folds
-        splitter = RowFolds(n_folds + coded.is_sample, groups=groups_of_rows)
-        part_of_row = splitter.parts_of_rows(len(coded.values), rng)
+        n_scored_folds = 1
+        part_of_row = RowFolds(n_folds + 1).parts_of_rows(len(coded.values), rng)
         parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part_of_row[:, None])
     missing = np.isnan(coded.codes)
     for k, declared in enumerate(coded.columns):  # of which limits are known is not missing
@@ -320,6 +334,9 @@ def hold_out(
         coded.values, parts, coded.column_of_number, n_scored_folds, co_missing=co_missing
     )
     folds = [attrs.evolve(fold, limits=coded.limits) for fold in folds]
+    if coded.groups is not None:
+        of_rows = attrs.evolve(coded.groups, numbers=coded.groups.numbers[coded.rows])
+        folds = [attrs.evolve(fold, groups=of_rows) for fold in folds]
     masks = [fold.held_out_entries for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part_of_row = np.arange(len(coded.codes)) % n_folds
@@ -351,6 +368,7 @@ def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
     """Choose the prior and the number of Gaussians with the least loss on held-out entries."""
     coded, folds = held_out.coded, held_out.folds
     may_mix = np.bincount(coded.column_of_number).max() <= MOST_CLASSES_FOR_MIXTURE
+    may_mix &= coded.groups is None
     components = COMPONENTS_TRIED if may_mix else ()
     chosen = ChosenRows(*choose_rows(folds, coded.has_factors, prior_rows, components))
     current().report(f"{chosen.choice}: chosen")
@@ -360,7 +378,7 @@ def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
 def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> EstimatedRows:
     """Estimate the posterior of all rows of the table, and predict what was held out by it."""
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
-    model = choice.model([number_block(NUMBERS_BLOCK)])
+    model = choice.model([number_block(NUMBERS_BLOCK)], coded.groups)
     declared = Declared.of([*coded.columns, *coded.other_columns], coded.frame, model)
     posterior, final_moments = choice.posterior(
         model, declared.data, folds, chosen.moments, declared.row_limits, random_state=seed

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
@@ -89,11 +90,11 @@ class RowsChoice:
         """The variance of the noise of a block, in standard units; None for the default one."""
         return None if is_target or self.feature_noise == NOISE_SHARE else self.feature_noise
 
-    def model(self, blocks: Sequence[Block]) -> Model:
-        """The model of rows of these blocks of numbers."""
+    def model(self, blocks: Sequence[Block], groups: RowGroups | None = None) -> Model:
+        """The model of rows of these blocks of numbers, in groups if there are some."""
         if self.components is None:
             return factor_model(blocks)
-        rows = GaussianRows(components=self.components, prior_rows=self.prior_rows)
+        rows = GaussianRows(components=self.components, prior_rows=self.prior_rows, groups=groups)
         return Model(blocks, [rows])
 
     def posterior(

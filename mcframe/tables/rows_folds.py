@@ -10,9 +10,11 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
+from mcframe.numerics.group_means import variances_added, variances_added_left_out
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.row_limits import RowLimits, truncated_moments
@@ -20,6 +22,8 @@ from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, student
 from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import (
+    StandardUnits,
+    UnitsAboutMeans,
     factor_model,
     first_numbers,
     number_block,
@@ -75,6 +79,8 @@ class RowsFold:
         Of the columns whose entries are missing together with others.
     limits : RowLimits or None
         Of numbers that are missing, in the units of the table. They are never held out.
+    groups : RowGroups or None
+        Of the rows, where these have means of groups.
     warm_start : RowsPosterior or None
         The last estimate of one Gaussian, from which the next estimate starts.
     """
@@ -85,6 +91,7 @@ class RowsFold:
     n_features: int = 0
     co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
     limits: RowLimits | None = None
+    groups: RowGroups | None = None
     warm_start: RowsPosterior | None = None
 
     @cached_property
@@ -162,12 +169,14 @@ class RowsFold:
             tol=FOLD_TOLERANCE,
             start=self.warm_start,
             limits=limits if self.warm_start is None else self.warm_start.limits,
+            group_of_row=None if self.groups is None else self.groups.numbers[fitted],
+            n_groups=0 if self.groups is None else self.groups.count,
         )
         if components == 1:
             self.warm_start = posterior
         return posterior
 
-    def limits_in(self, units: AffineUnits) -> RowLimits | None:
+    def limits_in(self, units: StandardUnits) -> RowLimits | None:
         """The limits in the units of rows that are estimated."""
         return None if self.limits is None else self.limits.in_units(units, NOISE_SHARE)
 
@@ -178,9 +187,13 @@ class RowsFold:
         return self.moments_in_units(posterior, standard_units(self.seen), feature_noise)
 
     def moments_in_units(
-        self, posterior: RowsPosterior, units: AffineUnits, feature_noise: float
+        self, posterior: RowsPosterior, units_of_columns: AffineUnits, feature_noise: float
     ) -> "HeldOutMoments":
         """The moments of the held-out numbers under a posterior in these units."""
+        units: StandardUnits = units_of_columns
+        if self.groups is not None and posterior.group_means is not None:
+            offsets = posterior.group_means.means[self.groups.numbers]
+            units = UnitsAboutMeans(units_of_columns, offsets)
         rows, columns = (
             np.flatnonzero(self.held_out_entries.any(axis=1)),
             np.arange(self.column_of_number.size),
@@ -196,6 +209,15 @@ class RowsFold:
             predicted, variances = posterior.components.leave_one_out(
                 standard, NOISE_SHARE, self.column_of_number
             )
+            if self.groups is not None and posterior.group_means is not None:
+                variances += variances_added_left_out(
+                    standard,
+                    NOISE_SHARE,
+                    posterior.covariance,
+                    posterior.group_means,
+                    self.groups.numbers[rows],
+                    self.column_of_number,
+                )
             self.predict_by_hiding(posterior, units, standard, rows, predicted, variances)
             limits = self.limits_in(units)
             if limits is not None:  # held-out numbers are those that are known exactly
@@ -213,7 +235,7 @@ class RowsFold:
     def predict_by_hiding(
         self,
         posterior: RowsPosterior,
-        units: AffineUnits,
+        units: StandardUnits,
         standard: Array,
         rows: IntArray,
         means: Array,
@@ -253,6 +275,13 @@ class RowsFold:
                 conditional.means,
                 conditional.variances,
             )
+            if self.groups is not None and posterior.group_means is not None:
+                moments[1][:] += variances_added(
+                    table,
+                    posterior.covariance,
+                    posterior.group_means,
+                    self.groups.numbers[rows[places]],
+                )
             chosen = columns[first : first + size, None]
             entry, number = np.nonzero(self.column_of_number == chosen)
             cells = places[entry], number

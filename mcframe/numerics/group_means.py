@@ -1,0 +1,214 @@
+"""Means of groups of incomplete rows: ``x = mean of the group + e + noise``, given covariances.
+
+A row of group g is ``x = u_g + e`` at its observed numbers, where e is Gaussian with mean 0 and
+covariance W, and noise of its own. The mean u_g of the group is Gaussian itself. With P the
+inverse of the covariance of a row's observed numbers, 0 elsewhere, u_g has the precision of its
+prior plus the sum of P over the rows of the group, and P x adds to its linear term. All of it is
+exact.
+"""
+
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.stored_classes import stored
+from mcframe.numerics.kernels import FAST_MATH
+from mcframe.numerics.row_mixtures import IncompleteRows, invert, root_of
+from mcframe.runtime.machine import check_time, compiled
+
+
+@stored
+@attrs.frozen(eq=False)
+class GroupMeans:
+    """Gaussian distributions of the means of groups, independent of each other.
+
+    Attributes
+    ----------
+    means : array (G x d)
+    covariances : array (G x d x d)
+    """
+
+    means: Array
+    covariances: Array
+
+    @classmethod
+    def same(cls, mean: Array, covariance: Array, n_groups: int) -> "GroupMeans":
+        """One distribution that all groups have."""
+        return cls(
+            np.broadcast_to(mean, (n_groups, *mean.shape)),
+            np.broadcast_to(covariance, (n_groups, *covariance.shape)),
+        )
+
+    @cached_property
+    def roots(self) -> Array:
+        """The lower Cholesky factors of the covariances (G x d x d)."""
+        return np.array([root_of(covariance) for covariance in self.covariances])
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """A draw of all means (G x d)."""
+        normal = rng.standard_normal((*self.means.shape, 1))
+        return np.asarray(self.means + (self.roots @ normal)[..., 0])
+
+    def given(
+        self, table: IncompleteRows, groups: IntArray, covariance: Array
+    ) -> tuple["GroupMeans", Array]:
+        """The distributions given the rows of a table, and the sum over rows of P V P.
+
+        V is the covariance of the mean of a row's group.
+
+        Parameters
+        ----------
+        table : IncompleteRows
+        groups : array of integers (n,)
+            The group of each row.
+        covariance : array (d x d)
+            W.
+        """
+        order = np.argsort(groups, kind="stable")
+        starts = np.searchsorted(groups[order], np.arange(len(self.means) + 1))
+        means, covariances = np.array(self.means), np.array(self.covariances)
+        products = np.zeros_like(covariance)
+        roots = self.roots
+        check_time()
+        means_of_groups(
+            order, starts, table.values, table.precisions, np.ascontiguousarray(covariance),
+            roots, means, covariances, products,
+        )  # fmt: skip
+        return GroupMeans(means, covariances), products
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
+def inverse_of_row(precisions, covariance, places, panel, columns, factors):  # type: ignore[no-untyped-def]
+    """P at the m observed numbers of a row (m x m), whose places are written."""
+    count = 0
+    for j in range(precisions.size):
+        if precisions[j] > 0.0:
+            places[count] = j
+            count += 1
+    inverse = np.empty((count, count))
+    for a in range(count):
+        for b in range(a + 1):
+            inverse[a, b] = covariance[places[a], places[b]]
+        inverse[a, a] += 1.0 / precisions[places[a]]
+    invert(inverse, panel, columns, factors)
+    for a in range(count):
+        for b in range(a + 1):
+            inverse[a, b] = inverse[b, a] = -inverse[a, b]
+    return inverse
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
+def means_of_groups(  # type: ignore[no-untyped-def]
+    order, starts, values, precisions, covariance, roots, means, covariances, products
+):
+    """Means and covariances of groups in place of those of their prior, and the sum of P V P."""
+    d = covariance.shape[0]
+    places, identity = np.empty(d, np.int64), np.eye(d)
+    panel, columns, factors = np.empty((4, d)), np.empty((4, d)), np.empty((4, d))
+    for g in range(starts.size - 1):
+        if starts[g] == starts[g + 1]:
+            continue
+        total, linear = np.zeros((d, d)), np.zeros(d)
+        for k in range(starts[g], starts[g + 1]):
+            row = order[k]
+            inverse = inverse_of_row(precisions[row], covariance, places, panel, columns, factors)
+            for a in range(len(inverse)):
+                i = places[a]
+                for b in range(len(inverse)):
+                    j = places[b]
+                    total[i, j] += inverse[a, b]
+                    linear[i] += inverse[a, b] * (values[row, j] - means[g, j])
+        root = np.ascontiguousarray(roots[g])
+        inner = identity + np.dot(np.dot(root.T, total), root)
+        spread = np.dot(root, np.linalg.solve(inner, np.ascontiguousarray(root.T)))
+        covariances[g] = 0.5 * (spread + spread.T)
+        means[g] += np.dot(spread, linear)
+        for k in range(starts[g], starts[g + 1]):
+            row = order[k]
+            inverse = inverse_of_row(precisions[row], covariance, places, panel, columns, factors)
+            count = len(inverse)
+            seen = np.empty((count, count))
+            for a in range(count):
+                for b in range(count):
+                    seen[a, b] = spread[places[a], places[b]]
+            product = np.dot(np.dot(inverse, seen), inverse)
+            for a in range(count):
+                for b in range(count):
+                    products[places[a], places[b]] += product[a, b]
+
+
+def inverses_of_observed(precisions: Array, covariance: Array) -> Array:
+    """P of some rows (n x d x d), by their precisions (n x d)."""
+    observed = precisions > 0.0
+    pairs = observed[:, :, None] & observed[:, None, :]
+    systems = np.where(pairs, covariance, np.eye(len(covariance)))
+    numbers = np.arange(len(covariance))
+    systems[:, numbers, numbers] += np.where(
+        observed, 1.0 / np.where(observed, precisions, 1.0), 0
+    )
+    return np.where(pairs, np.linalg.inv(systems), 0.0)
+
+
+def variances_added(
+    table: IncompleteRows, covariance: Array, of_groups: GroupMeans, groups: IntArray
+) -> Array:
+    """The variances of z in rows (n x d) that are due to uncertain means of groups.
+
+    They are the diagonals of ``(I - W P) V (I - W P)'``.
+    """
+    n, d = table.values.shape
+    added, size = np.empty((n, d)), max(1, BATCH_NUMBERS // d**2)
+    for first in range(0, n, size):
+        rows = slice(first, first + size)
+        inverses = inverses_of_observed(table.precisions[rows], covariance)
+        responses = np.eye(d) - covariance @ inverses
+        spread = responses @ of_groups.covariances[groups[rows]]
+        added[rows] = np.einsum("nij,nij->ni", spread, responses)
+    return np.maximum(added, 0.0)
+
+
+def variances_added_left_out(
+    values: Array,
+    noise: float,
+    covariance: Array,
+    of_groups: GroupMeans,
+    groups: IntArray,
+    column_of_number: IntArray,
+) -> Array:
+    """The variances of observed numbers, if missing, that are due to uncertain means of groups.
+
+    Those of a source column are left out together. With Q = P at the numbers B of such a column,
+    z_B changes by ``Q_BB^-1 (P du)_B`` where u changes by du. They are n x d, NaN where a number
+    is missing.
+
+    Parameters
+    ----------
+    values : array (n x d)
+        NaN where missing.
+    noise : float
+        The variance of the noise of each number.
+    covariance : array (d x d)
+    of_groups : GroupMeans
+    groups : array of integers (n,)
+    column_of_number : array of integers (d,)
+        Ascending from 0.
+    """
+    n, d = values.shape
+    added, size = np.full((n, d), np.nan), max(1, BATCH_NUMBERS // d**2)
+    observed = ~np.isnan(values)
+    for first in range(0, n, size):
+        rows = slice(first, first + size)
+        seen = observed[rows]
+        inverses = inverses_of_observed(np.where(seen, 1.0 / noise, 0.0), covariance)
+        spread = of_groups.covariances[groups[rows]]
+        for column in np.unique(column_of_number):
+            places = np.flatnonzero(column_of_number == column)
+            whole = np.flatnonzero(seen[:, places].all(axis=1))
+            blocks = inverses[whole][:, places[:, None], places]
+            responses = np.linalg.solve(blocks, inverses[whole][:, places])
+            variances = np.einsum("nij,njk,nik->ni", responses, spread[whole], responses)
+            added[first + whole[:, None], places] = variances
+    return added

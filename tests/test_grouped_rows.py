@@ -1,0 +1,311 @@
+"""Rows in groups: means of groups, rows about them, draws of both, and tables with groups."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+import mcframe as mc
+from mcframe.numerics.group_means import GroupMeans, variances_added, variances_added_left_out
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
+from mcframe.posterior.grouped_draws import drawn_levels
+from mcframe.posterior.grouped_rows import conditionals_in_groups
+from mcframe.posterior.rows import draws_in_groups, fit_rows
+
+NOISE = 0.01
+
+
+def drawn_covariance(rng, d, scale=1.0):
+    roots = rng.standard_normal((d, d + 1))
+    return scale * (roots @ roots.T / d + 0.1 * np.eye(d))
+
+
+def drawn_rows(rng, n, d, n_groups, share=0.4, hidden=0.3):
+    """z, its numbers with gaps and noise, and the group of each row."""
+    within = drawn_covariance(rng, d, 1.0 - share)
+    between = drawn_covariance(rng, d, share)
+    groups = rng.integers(0, n_groups, n)
+    means = 3.0 + rng.multivariate_normal(np.zeros(d), between, n_groups)
+    z = means[groups] + rng.multivariate_normal(np.zeros(d), within, n)
+    x = z + np.sqrt(NOISE) * rng.standard_normal(z.shape)
+    missing = rng.random(z.shape) < hidden
+    missing[missing.all(axis=1), 0] = False
+    return z, np.where(missing, np.nan, x), groups
+
+
+def dense_posterior(x, groups, mean, within, between):
+    """Mean and covariance of all z (n d), and the log density of what is observed, written out."""
+    n, d = x.shape
+    same = (groups[:, None] == groups).astype(float)
+    prior = np.kron(same, between) + np.kron(np.eye(n), within)
+    seen = ~np.isnan(x).ravel()
+    of_seen = prior[np.ix_(seen, seen)] + NOISE * np.eye(seen.sum())
+    gain = prior[:, seen] @ np.linalg.inv(of_seen)
+    centre = np.tile(mean, n)
+    z = centre + gain @ (x.ravel() - centre)[seen]
+    density = multivariate_normal(centre[seen], of_seen).logpdf(x.ravel()[seen])
+    return z.reshape(n, d), prior - gain @ prior[seen], density
+
+
+def table_of(x, groups):
+    return IncompleteRows.of(x, np.full(x.shape[1], 1.0 / NOISE), np.ones(x.shape[1]), groups)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(2, 12), st.integers(1, 6))
+def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_groups):
+    rng = np.random.default_rng(seed)
+    _, x, groups = drawn_rows(rng, n, d, n_groups)
+    scale = 10.0 ** rng.integers(-3, 3)
+    mean, within, between = (
+        rng.standard_normal(d),
+        drawn_covariance(rng, d),
+        drawn_covariance(rng, d, scale),
+    )
+    table = table_of(x, groups)
+    prior = GroupMeans.same(mean, between, n_groups)
+    means, products = prior.given(table, groups, within)
+    rows = RowMixture(np.zeros(1), np.zeros((1, d)), within[None])
+    cells = conditionals_in_groups(table, rows, means)
+    z, covariance, _ = dense_posterior(x, groups, mean, within, between)
+    size = 1.0 + np.abs(z).max()
+    np.testing.assert_allclose(cells.means[0], z, atol=1e-8 * size)
+    np.testing.assert_allclose(
+        cells.variances[0].ravel(), np.diag(covariance), rtol=1e-6, atol=1e-8
+    )
+    absent = np.setdiff1d(np.arange(n_groups), groups)
+    np.testing.assert_allclose(means.means[absent], prior.means[absent])
+    assert np.all(np.linalg.eigvalsh(products) >= -1e-9 * np.abs(products).max())
+
+
+def test_a_number_that_is_left_out_has_the_variance_of_a_missing_one():
+    rng = np.random.default_rng(1)
+    _, x, groups = drawn_rows(rng, 30, 5, 4)
+    column_of_number = np.array([0, 1, 1, 2, 3])
+    within, means = drawn_covariance(rng, 5), GroupMeans.same(np.zeros(5), np.eye(5), 4)
+    found = variances_added_left_out(x, NOISE, within, means, groups, column_of_number)
+    for row, column in itertools.product(range(30), range(4)):
+        places = column_of_number == column
+        if np.isnan(x[row, places]).any():
+            continue
+        without = x[row].copy()
+        without[places] = np.nan
+        table = table_of(without[None], groups[row : row + 1])
+        added = variances_added(table, within, means, groups[row : row + 1])
+        np.testing.assert_allclose(found[row, places], added[0, places], rtol=1e-9)
+
+
+def test_the_evidence_is_the_dense_one_less_the_uncertainty_of_parameters():
+    rng = np.random.default_rng(2)
+    _, x, groups = drawn_rows(rng, 24, 3, 5)
+    fitted = fit_rows(x, np.full(3, 1.0 / NOISE), prior_rows=2.0, group_of_row=groups, n_groups=5)
+    parameters, history = fitted.parameters, np.array(fitted.history)
+    assert np.all(np.diff(history) >= -1e-9 * np.abs(history[0]))
+    rows, between = parameters.within.expected, parameters.between.expected
+    moments = parameters.expectation(table_of(x, groups))
+    *_, density = dense_posterior(
+        x, groups, between.means[0], rows.covariances[0], between.covariances[0]
+    )
+    uncertainty = 24 * rows.log_shares[0] + 5 * between.log_shares[0]
+    assert np.sum(moments.evidence) == pytest.approx(density + uncertainty, rel=1e-9)
+    assert fitted.evidence <= np.sum(moments.evidence)
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    rng = np.random.default_rng(3)
+    _, x, groups = drawn_rows(rng, 40, 3, 6)
+    table = table_of(x, groups)
+    prior = GroupMeans.same(np.zeros(3), drawn_covariance(rng, 3), 6)
+    within = drawn_covariance(rng, 3)
+    means, _ = prior.given(table, groups, within)
+    rows = RowMixture(np.zeros(1), np.zeros((1, 3)), within[None])
+    draws, cells = (
+        draws_in_groups(rows, table, means, rng, 4000),
+        conditionals_in_groups(table, rows, means),
+    )
+    sds = np.sqrt(cells.variances[0])
+    assert np.max(np.abs(draws.mean(axis=0) - cells.means[0]) / sds) < 5.0 / np.sqrt(4000)
+    np.testing.assert_allclose(draws.std(axis=0) / sds, 1.0, atol=0.08)
+    # Rows of a group deviate together.
+    pair = np.flatnonzero(groups == groups[0])[:2]
+    both = (draws[:, pair] - cells.means[0][pair])[:, :, 0]
+    assert np.corrcoef(both.T)[0, 1] > 0.0
+
+
+def test_drawn_parameters_lie_about_those_that_were_drawn_from():
+    rng = np.random.default_rng(4)
+    _, x, groups = drawn_rows(rng, 1500, 3, 150, share=0.5, hidden=0.2)
+    fitted = fit_rows(
+        x, np.full(3, 1.0 / NOISE), prior_rows=1.0, group_of_row=groups, n_groups=150
+    )
+    chain = drawn_levels(fitted.parameters, fitted.table, rng)
+    levels = list(itertools.islice(chain, 60))
+    for drawn, level in (
+        (np.array([one.within.covariances[0] for one in levels]), fitted.parameters.within),
+        (np.array([one.between for one in levels]), fitted.parameters.between),
+    ):
+        expected = level.predictive.covariances[0]
+        size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+        np.testing.assert_allclose(drawn.mean(axis=0) / size, expected / size, atol=0.12)
+    assert np.array([one.between for one in levels]).std(axis=0).min() > 0.0
+
+
+def grouped_frame(seed=5, n=240, n_groups=30, share=0.5):
+    rng = np.random.default_rng(seed)
+    z, x, groups = drawn_rows(rng, n, 5, n_groups, share)
+    frame = pd.DataFrame(x, columns=list("abcde"))
+    frame["school"] = [f"school {k}" for k in groups]
+    return z, frame
+
+
+def error_of(table, z, frame):
+    hidden = frame[list("abcde")].isna().to_numpy()
+    return np.sqrt(np.mean((table[list("abcde")].to_numpy(float) - z)[hidden] ** 2))
+
+
+def test_a_table_is_filled_from_the_groups_of_its_rows():
+    z, frame = grouped_frame()
+    plain = mc.complete(frame.drop(columns="school"))
+    grouped = mc.complete(frame, groups="school")
+    assert error_of(grouped.table, z, frame) < 0.9 * error_of(plain.table, z, frame)
+    report = grouped.report()
+    assert report["type"].tolist() == [*["number"] * 5, "groups"]
+    truth = pd.DataFrame(z).groupby(frame["school"].to_numpy()).mean().var() / z.var(axis=0)
+    np.testing.assert_allclose(report["between_groups"][:5], truth, atol=0.2)
+    assert plain.report()["between_groups"].isna().all()
+    assert "variance that lies between groups: 'a'" in repr(grouped)
+    assert grouped.table["school"].equals(frame["school"])
+    by_labels = mc.complete(frame.drop(columns="school"), groups=frame["school"])
+    renamed = mc.complete(
+        frame.drop(columns="school"),
+        groups=[len(name) * 0.5 + hash(name) for name in frame["school"]],
+    )
+    for other in (by_labels, renamed):
+        pd.testing.assert_frame_equal(other.table, grouped.table.drop(columns="school"))
+    lower, upper = grouped.interval(0.9)
+    hidden = frame[list("abcde")].isna().to_numpy()
+    inside = (lower[list("abcde")].to_numpy() <= z) & (z <= upper[list("abcde")].to_numpy())
+    assert 0.85 < np.mean(inside[hidden]) < 0.96
+    draws = grouped.draws(3)
+    assert not any(table.isna().to_numpy().any() for table in draws)
+    pd.testing.assert_frame_equal(grouped.draws(2)[1], draws[1])
+
+
+def test_new_rows_are_of_groups_of_the_table_or_of_new_ones():
+    _, frame = grouped_frame()
+    completed = mc.complete(frame, groups="school")
+    posterior = completed.posterior
+    block = posterior.model.blocks[0].name
+    gaps = {block: np.full((3, 5), np.nan)}
+    known = posterior.condition(gaps, groups=["school 1", "school 1", "elsewhere"])
+    sds = known.sd(block)
+    assert np.all(sds[0] < sds[2])
+    np.testing.assert_allclose(sds[0], sds[1])
+    np.testing.assert_allclose(posterior.condition(gaps).sd(block)[0], sds[2])
+    new = pd.DataFrame({"a": [8.0, np.nan], "b": [8.0, np.nan], "school": ["x", "x"]})
+    with pytest.warns(UserWarning, match="'c', 'd', 'e'"):
+        filled = completed.complete_rows(new)
+    with pytest.warns(UserWarning, match="'c', 'd', 'e'"):
+        apart = completed.complete_rows(new.assign(school=["x", "y"]))
+    # The second row learns from the first one if it is of the same group.
+    assert filled["a"][1] > apart["a"][1]
+    with pytest.raises(mc.DataError, match="column 'school' of groups: row 1 has none"):
+        completed.complete_rows(frame[:3].assign(school=["x", None, "y"]))
+
+
+def test_every_row_may_be_a_group():
+    _, frame = grouped_frame(n=60, n_groups=60)
+    completed = mc.complete(frame.drop(columns="school"), groups=np.arange(60))
+    assert not completed.table.isna().to_numpy().any()
+
+
+def test_columns_of_all_types_have_means_of_groups():
+    rng = np.random.default_rng(6)
+    groups = np.repeat(np.arange(25), 8)
+    u = np.repeat(rng.standard_normal(25), 8)
+    x = u + 0.5 * rng.standard_normal(200)
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "count": rng.poisson(np.exp(1.0 + 0.5 * u)),
+            "label": u + 0.5 * rng.standard_normal(200) > 0.0,
+            "kind": np.array(["p", "q", "r"])[np.digitize(u, [-0.5, 0.5])],
+            "income": np.exp(10.0 + u),
+        }
+    ).mask(rng.random((200, 5)) < 0.2)
+    frame["label"], frame["group"] = frame["label"].astype("boolean"), groups
+    completed = mc.complete(frame, {"count": "count"}, groups="group")
+    assert not completed.table.isna().to_numpy().any()
+    for table in completed.draws(2):
+        assert not table.isna().to_numpy().any()
+        assert (table["count"] >= 0).all()
+        assert table["kind"].isin(["p", "q", "r"]).all()
+
+
+def test_a_model_with_groups_has_a_posterior_and_no_optimum(tmp_path):
+    _, frame = grouped_frame(n=60, n_groups=6)
+    x, groups = frame[list("abcde")].to_numpy(), frame["school"].to_numpy(str)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows(groups=groups)])
+    assert "u_g(i)" in str(model)
+    posterior = mc.posterior(model, {"x": x})
+    again = mc.load(posterior.save(tmp_path / "posterior.npz"))
+    np.testing.assert_array_equal(again.predict("x"), posterior.predict("x"))
+    np.testing.assert_array_equal(
+        again.condition({"x": x[:2]}, groups=["school 1", "new"]).predict("x"),
+        posterior.condition({"x": x[:2]}, groups=["school 1", "new"]).predict("x"),
+    )
+    draws, sds = posterior.sample("x", 400), posterior.sd("x")
+    assert np.median(np.abs(draws.mean(axis=0) - posterior.predict("x")) / sds) < 0.2
+    with pytest.raises(mc.ModelError, match="has no covariance"):
+        mc.fit(model, {"x": x})
+    with pytest.raises(mc.ModelError, match="chains have none"):
+        mc.posterior(model, {"x": x}, method="sampler")
+    with pytest.raises(mc.DataError, match="groups has 60 labels; one for each of the 5 rows"):
+        mc.posterior(model, {"x": x[:5]})
+    with pytest.raises(mc.DataError, match="groups has 1 labels; one for each of the 2 rows"):
+        posterior.condition({"x": x[:2]}, groups=["a"])
+    without = mc.posterior(mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows()]), {"x": x})
+    with pytest.raises(mc.ModelError, match="the rows of the fit have none; drop groups="):
+        without.condition({"x": x[:2]}, groups=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": ["a", "a"]}, "one label for all rows; at least 2 groups"),
+        ({"groups": [["a"], ["b"]]}, "one label for each row is needed"),
+        ({"groups": ["a", "b"], "components": 2}, "groups beside components=2 was given"),
+        ({"groups": ["a", "b"], "covariance": np.eye(2)}, "groups beside a covariance"),
+    ],
+)
+def test_wrong_groups_of_a_term_are_named(options, message):
+    with pytest.raises(mc.ModelError, match=message):
+        mc.GaussianRows(**options)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ("scool", "groups names 'scool', which is no column; did you mean 'school'"),
+        (["a"] * 3, r"groups has the shape \(3,\); one value for each of the 240 rows"),
+        (["a"] * 240, "one label for all rows; at least 2 groups"),
+        ([*["a", None] * 120], "groups: row 1 has no group"),
+    ],
+)
+def test_wrong_groups_of_a_table_are_named(groups, message):
+    _, frame = grouped_frame()
+    with pytest.raises(mc.DataError, match=message):
+        mc.complete(frame, groups=groups)
+
+
+def test_a_wide_table_has_no_means_of_groups():
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame(rng.standard_normal((20, 140)), columns=[f"x{k}" for k in range(140)])
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    with pytest.warns(UserWarning, match="too many columns for means of groups"):
+        completed = mc.complete(frame, groups=np.arange(20) % 4)
+    assert completed.report()["between_groups"].isna().all()
