@@ -302,6 +302,15 @@ def test_wrong_groups_of_a_table_are_named(groups, message):
         mc.complete(frame, groups=groups)
 
 
+def test_a_table_has_columns_beside_the_groups():
+    _, frame = grouped_frame()
+    with pytest.raises(mc.DataError, match="no column is left for a model beside 'school'"):
+        mc.complete(frame[["school"]], groups="school")
+    optimum = mc.complete(frame, groups="school", method="optimum")
+    assert not optimum.table.isna().to_numpy().any()
+    assert optimum.report()["between_groups"].isna().all()
+
+
 def test_a_wide_table_has_no_means_of_groups():
     rng = np.random.default_rng(7)
     frame = pd.DataFrame(rng.standard_normal((20, 140)), columns=[f"x{k}" for k in range(140)])

@@ -10,7 +10,7 @@ from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.validators import plain
 from mcframe.selection.splitters import check_length
 from mcframe.tables.column_types import ReadTable
-from mcframe.tables.declared_column import DeclaredColumn, of_groups
+from mcframe.tables.declared_column import DeclaredColumn, of_groups, placed_columns
 from mcframe.tables.gaps import meant_column
 
 
@@ -38,9 +38,14 @@ def with_groups(table: ReadTable, groups: Any) -> tuple[ReadTable, RowGroups | N
     if groups not in columns:
         hint = meant_column(groups, names)
         raise DataError(f"groups names {plain(groups)!r}, which is no column; {hint}")
-    changed = tuple(
+    changed = placed_columns(
         of_groups(column.column) if column.name == groups else column for column in table.columns
     )
+    if all(column.place is None for column in changed):
+        raise DataError(
+            f"no column is left for a model beside {plain(groups)!r}, the groups of the rows; give"
+            " groups as a sequence of labels to use the column, too"
+        )
     return attrs.evolve(table, columns=changed), RowGroups.of(
         labels_of_column(columns[groups]), f"column {plain(groups)!r} of groups"
     )
