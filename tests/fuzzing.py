@@ -643,7 +643,7 @@ def completes(draw):
     }
     options, number = options_of(draw, sensible), draw(st.integers(0, 2**20))
     where = options.get("where")
-    if where in ("half", "nowhere"):
+    if isinstance(where, str) and where in ("half", "nowhere"):
         drawn = np.random.default_rng(number).random(nw.from_native(table).shape)
         options["where"] = drawn < {"half": 0.5, "nowhere": 0.0}[where]
 

@@ -34,8 +34,9 @@ ROWS_NOTE = (
 )
 LIMITS_NOTE = (
     "entries that are known to limits have Gaussian observations in their place, by expectation"
-    " propagation: predictions and intervals lie within the limits, draws of sample need not; the"
-    " draws of a completed table do"
+    " propagation: predictions and intervals lie within the limits, and so do draws of a completed"
+    " table, but not those of sample; conformalize takes such entries for missing, and the"
+    " evidence is that of all others"
 )
 # Steps by expected log likelihoods, at most. They end when no mean of z moves by more than this
 # part of its standard deviation.
