@@ -6,12 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, seed, settings
+from hypothesis import Phase, assume, given, seed, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import mcframe as mc
 from mcframe.contracts import Distribution
 from mcframe.contracts.likelihood import has_probabilities
+from mcframe.model import Problem
 from mcframe.numerics.row_mixtures import RowMixture, moments_of
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.joint import JointPosterior
@@ -235,6 +237,46 @@ def test_posteriors_agree_with_themselves(part, n_examples, record_property):
     drawn(posterior_models(), part, n_examples, tally)
     record_property("posteriors", ", ".join(f"{k} {v}" for k, v in sorted(tally.items())))
     assert tally["FactorPosterior"] + tally["JointPosterior"] >= n_examples / 2
+
+
+def attributes_of(model, data, number):
+    """Random attributes of the rows and columns of any model, with gaps and observed sets."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shape = Problem.bind(model, data).shape
+    rng, given = np.random.default_rng(number), {}
+    for name, n in zip(("row_attributes", "column_attributes"), shape, strict=True):
+        numbers = rng.normal(size=(n, int(rng.integers(1, 4))))
+        numbers[rng.random(numbers.shape) < 0.1] = np.nan
+        numbers[0] = 1.0  # no attribute has gaps alone
+        forms = {"numbers": numbers, "zeros": np.zeros((n, 1)), "cells": "observed"}
+        forms["few"] = sparse.random_array((n, 3), density=0.3, rng=rng)
+        chosen = rng.permutation(list(forms))[: rng.integers(0, 4)]
+        given[name] = {str(form): forms[form] for form in chosen} or None
+    return given
+
+
+@pytest.mark.parametrize(
+    ("part", "n_examples"),
+    [(3, 12), *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(300, 303))],
+)
+def test_attributes_stand_beside_everything(part, n_examples):
+    tally = Counter()
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(posterior_models(), st.integers(0, 2**20))
+    def holds(example, number):
+        model, data = example
+        assume(isinstance(model.terms[0], mc.NuclearNorm))
+        options = attributes_of(model, data, number)
+        found = check(model, data, {"max_iter": 60, **options}, tally, number)
+        if found is not None:
+            evidence = [sweep.evidence for sweep in found.history]
+            assert np.all(np.isfinite(evidence))
+
+    holds()
+    assert tally["FactorPosterior"] >= n_examples / 3
 
 
 @pytest.mark.parametrize(

@@ -496,13 +496,13 @@ class Halfway:
             found = engine.sweep(engine.FactorPosterior(rows, observed, state))
             observed, state = found.observed, found.state
         sums = bounds_of(rows, observed, state).all_sums()
-        columns, _ = engine.columns_given(observed, state, sums)
+        columns = engine.columns_given(observed, state, sums)[0].columns
         return cls(observed, state.design, state.priors, columns, sums)
 
     def divergence(self, columns, sums):
         """Both divergences, at the best priors."""
         kept = self.observed, self.design
-        priors = engine.best_priors(*kept, self.priors, columns, sums)
+        priors = engine.best_priors(*kept, self.priors, engine.Sides(columns, sums))
         of_columns = engine.divergence_of_columns(*kept, priors, columns)
         of_rows = engine.divergence_of_rows(*kept, priors, sums)
         return of_columns + of_rows - engine.effects_term(*kept, priors)
@@ -511,7 +511,9 @@ class Halfway:
     def rotated(self):
         """Columns and sums after it."""
         n_rows = self.observed.shape[0]
-        return engine.rotated(self.design, self.columns, self.sums, n_rows, self.priors.weight)
+        sides = engine.Sides(self.columns, self.sums)
+        sides = engine.rotated(self.design, sides, n_rows, self.priors.weight)
+        return sides.columns, sides.sums
 
 
 def turned(design, columns, sums, n_rows, root):

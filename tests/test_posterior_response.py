@@ -403,6 +403,6 @@ def test_answers_are_where_expectations_have_settled(likelihood):
     sums = engine.refined.rows.for_sweeps().sums(
         engine.observed.summaries, attrs.evolve(state, key="again"), "again"
     )
-    moved = columns_given(engine.observed, state, sums)[0]
+    moved = columns_given(engine.observed, state, sums)[0].columns
     move = np.abs(moved.means - state.columns.means) / np.sqrt(state.columns.variances)
     assert np.max(move) < 0.2

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
+from scipy import sparse
 
 import mcframe as mc
 from mcframe.contracts import stored
@@ -197,6 +198,10 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     answers.append(mc.posterior(rows, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}, **draws))
     grouped = mc.Model(rows.blocks, [mc.GaussianRows(groups=[0, 0, 1, 1])])
     answers.append(mc.posterior(grouped, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}))
+    numbers = sparse.csr_array(np.arange(4.0)[:, None])
+    attributes = {"row_attributes": numbers, "column_attributes": "observed"}
+    table = {"x": np.arange(12.0).reshape(4, 3)}
+    answers.append(mc.posterior(model, table, factors=1, **attributes))
     z = np.random.default_rng(0).standard_normal(300)
     shaped = pd.DataFrame({name: shape(z) for name, (shape, *_) in SHAPES.items()})
     answers.append(mc.complete(shaped))

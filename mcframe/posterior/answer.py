@@ -32,6 +32,7 @@ from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
 from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
+from mcframe.posterior.attributes import storable
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.conformal import (
     ConformalPredictions,
@@ -486,7 +487,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
         return table.filled_with(self._evaluated(self._cells(block, None, None), block, filling))
 
-    def condition(self, data: Mapping[str, object], *, groups: Any = None) -> "Posterior":
+    def condition(
+        self, data: Mapping[str, object], *, groups: Any = None, row_attributes: Any = None
+    ) -> "Posterior":
         """The posterior of new rows given their data, with columns and priors unchanged.
 
         ``predict``, ``interval``, ``sample`` and the other methods then apply to the new rows.
@@ -498,14 +501,22 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         groups : sequence with a label for each row, optional
             Where the rows of the fit have groups (``GaussianRows(groups=...)``). A label of the
             fit is that group, any other a new one. By default each row is a new group.
+        row_attributes : array, DataFrame, scipy.sparse matrix, or dict of such, optional
+            Of the new rows, where ``mc.posterior`` had ``row_attributes``; sets of observed cells
+            are those of the new data. A row without data is predicted from its attributes.
 
         Raises
         ------
         DataError
-            If the new data do not fit the model.
+            If the new data or attributes do not fit the model.
         ModelError
             If groups are given and the rows of the fit have none.
         """
+        if row_attributes is not None and self.options.get("row_attributes") is None:
+            raise DataError(
+                "row_attributes of new rows were given, and the posterior was made without any;"
+                " drop them, or give mc.posterior those of its rows"
+            )
         new_tables = tables_of_new_rows(self.problem, data)
         first, tables = next(iter(new_tables.values())), {}
         for name, fitted in self.tables.items():
@@ -518,9 +529,10 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             tables[name] = attrs.evolve(table, names=names, index=first.index)
         entries = Observed.of_tables(self.problem, tables)
         observed = entries.with_summaries(self.engine.observed.summaries)
+        engine = self.engine.with_row_attributes(row_attributes, observed)
         if groups is None:
-            return attrs.evolve(self, engine=self.engine.condition(observed), tables=tables)
-        engine = self.engine.condition(observed, self.groups_of_new_rows(groups, first.shape[0]))
+            return attrs.evolve(self, engine=engine.condition(observed), tables=tables)
+        engine = engine.condition(observed, self.groups_of_new_rows(groups, first.shape[0]))
         return attrs.evolve(self, engine=engine, tables=tables)
 
     def groups_of_new_rows(self, groups: Any, n_rows: int) -> IntArray:
@@ -535,10 +547,12 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             )
         return numbers
 
-    def predict_rows(self, block: str, data: Mapping[str, object]) -> InFormOfData:
+    def predict_rows(
+        self, block: str, data: Mapping[str, object], *, row_attributes: Any = None
+    ) -> InFormOfData:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""
         self.model.block(block)
-        return self.condition(data).predict(block)
+        return self.condition(data, row_attributes=row_attributes).predict(block)
 
     def noise(self, block: str) -> InFormOfData:
         """The noise variance of each column of a Gaussian block, in squared units of the data.
@@ -774,6 +788,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         >>> bool(np.mean(covered[:60]) > 0.6)
         True
         """
+        if any(name in self.options for name in ("row_attributes", "column_attributes")):
+            raise ModelError(
+                "rows are held out for joint intervals, and their attributes are not; take"
+                " conformalize(), or a posterior without attributes"
+            )
         return joint_predictions(
             *(self, posterior_of, confidence_level, missingness, groups, folds, random_state),
             progress,
@@ -819,6 +838,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         return {
             "evidence": f"{self.evidence:.9g} (a lower bound on its logarithm)",
             estimated: number,
+            **self.engine.attributes,
             "sweeps": f"{last.iteration}, {last.seconds:.2f} s",
         }
 
@@ -885,6 +905,8 @@ def posterior(
     n_jobs: int | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    row_attributes: Any = None,
+    column_attributes: Any = None,
 ) -> Posterior:
     """Compute the posterior of a model: likely values given the data, with their uncertainty.
 
@@ -957,6 +979,17 @@ def posterior(
         With ``NuclearNorm``: a file for columns and priors, written after a sweep, at least every
         half minute. If it exists already, for the same model, data, factors and seed, the sweeps
         continue from there. Bounds of likelihoods that are not Gaussian are then computed again.
+    row_attributes, column_attributes : array, DataFrame, scipy.sparse matrix or dict, optional
+        With ``NuclearNorm``: what is known of rows (rows x p) or of columns of Z (columns x p),
+        those of all blocks in their order. Factors and effects of rows have prior means ``F A``
+        with the attributes F and Gaussian coefficients A, and so have factors and biases of
+        columns (biases only where all blocks have them); rows and columns without entries are
+        predicted from them. "observed" is the set of columns that are observed in a row, with
+        weights ``1 / sqrt(size)`` (the implicit set of SVD++), and for columns the set of rows. A
+        dict has several groups, by names; each group has a variance of coefficients of its own,
+        which is learned. Numbers of arrays and frames count in standard units, and a gap as the
+        mean; those of sparse matrices as they are. ``condition`` takes attributes of new rows.
+        Not with the sampler, rows in partitions or a checkpoint.
 
     Returns
     -------
@@ -1030,6 +1063,10 @@ def posterior(
         max_seconds=max_seconds,
         n_jobs=n_jobs,
     )
+    sides = {"row_attributes": row_attributes, "column_attributes": column_attributes}
+    for name, attributes in sides.items():
+        if attributes is not None:
+            options[name] = storable(attributes)  # type: ignore[literal-required]
     run_options = {"progress": progress, "checkpoint": checkpoint}
     answer = posterior_of(model, data, Options.random_state(random_state), options, **run_options)
     if answer.status is not Status.CONVERGED:

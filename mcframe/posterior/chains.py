@@ -38,13 +38,14 @@ from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
 from mcframe.numerics.kernels import Compressed, low_rank_entries
 from mcframe.numerics.logistic_loops import accept_moves, move_rows
-from mcframe.posterior.factor_state import SINGULAR_MESSAGE, Design
+from mcframe.posterior.factor_state import Design
 from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
     LEAST_NOISE_SHARE,
     FactorPosterior,
     deviation_unit,
 )
+from mcframe.posterior.gaussians import SINGULAR_MESSAGE
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES
 from mcframe.posterior.observed_chains import (
     LEAST_CURVATURE,

@@ -1,7 +1,7 @@
 """What a posterior asks of the distributions of z, whether these are of factors or of rows."""
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -72,6 +72,15 @@ class Engine(Protocol):
         """The distributions of z in new rows with these entries, perhaps in groups."""
         ...
 
+    def with_row_attributes(self, attributes: Any, observed: Observed) -> Self:
+        """The distributions of rows with these attributes, before ``condition``."""
+        ...
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes on which prior means depend, as text."""
+        ...
+
     @property
     def diagnostics(self) -> SamplerDiagnostics | None:
         """The diagnostics of the chains that made the draws; None for a distribution."""
@@ -119,6 +128,15 @@ class SingleDistribution:
     def notes(self) -> tuple[str, ...]:
         """No remarks: nothing is left out."""
         return ()
+
+    def with_row_attributes(self, attributes: Any, observed: Observed) -> Self:
+        """The distributions of rows without attributes, on which nothing depends."""
+        return self
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """None: nothing depends on attributes."""
+        return {}
 
     @property
     def factor_precisions(self) -> Array | None:

@@ -21,9 +21,12 @@ from mcframe.contracts.wording import wording
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
+from mcframe.posterior.attributes import read_attributes
+from mcframe.posterior.coefficients import Coefficients
 from mcframe.posterior.engine import Engine
-from mcframe.posterior.factor_state import SINGULAR_MESSAGE, initial_state
+from mcframe.posterior.factor_state import FactorState, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
+from mcframe.posterior.gaussians import SINGULAR_MESSAGE
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.method_choice import (
     MAX_R_HAT,
@@ -47,6 +50,7 @@ DEFAULT_FACTORS = 24
 # The methods: the variational approximation, chains that draw from the exact posterior, and these
 # where they take seconds.
 VARIATIONAL, SAMPLER, AUTO = "variational", "sampler", "auto"
+NO_CHAINS = "chains do not draw coefficients of attributes"
 # The most sweeps if no number is given.
 DEFAULT_SWEEPS = 500
 # The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound
@@ -87,6 +91,8 @@ class PosteriorOptions(TypedDict):
     max_iter: int | None
     max_seconds: float
     n_jobs: int | None
+    row_attributes: NotRequired[Any]
+    column_attributes: NotRequired[Any]
 
 
 @attrs.define(eq=False)
@@ -300,6 +306,8 @@ def estimate(
             options = options.copy()
             options["tol"] = options["max_iter"] = None
         began, factors = time.perf_counter(), options["factors"]
+        if has_attributes(options):
+            refuse_beside_attributes(model, data, method, checkpoint)
         ascent = CoordinateAscent(budget_of(options, ROWS_TOL, DEFAULT_SWEEPS), began)
         store = store_of(data)
         if isinstance(store, EstimatingStore):
@@ -330,6 +338,7 @@ def estimate(
                 ascent.sample(seed, sampler_budget)
             elif method == AUTO:
                 reason = "chains have no checkpoint" * (checkpoint is not None)
+                reason = NO_CHAINS * has_attributes(options) or reason
                 ascent.sample_if_quick(seed, sampler_budget, reason)
             return ascent
         if not is_word(factors, "auto"):
@@ -367,6 +376,35 @@ def refusal_of_groups(prior: PriorOfRows, wide: bool) -> str:
         f"{prior.word}: groups were given, and chains have none; take method='variational', or no"
         " groups"
     )
+
+
+def has_attributes(options: PosteriorOptions) -> bool:
+    """True if attributes of rows or columns were given."""
+    return any(options.get(name) is not None for name in ("row_attributes", "column_attributes"))
+
+
+def refuse_beside_attributes(model: Model, data: Any, method: str, checkpoint: object) -> None:
+    """Raise a ``BackendError`` where something else was given that takes no attributes."""
+    reason = ""
+    if method == SAMPLER:
+        reason = f'method="sampler" was given, and {NO_CHAINS}; drop method='
+    elif store_of(data) is not None:
+        reason = (
+            "rows in partitions were given, and attributes need all rows in this process; give"
+            " arrays, or drop the attributes"
+        )
+    elif checkpoint is not None:
+        reason = (
+            "checkpoint was given, and coefficients of attributes are not kept in it; drop it, and"
+            " save the answer by posterior.save(path)"
+        )
+    elif any(isinstance(term, PriorOfRows) for term in model.terms):
+        reason = (
+            "a Gaussian of rows has no factors that could depend on attributes; take"
+            " mc.NuclearNorm(), or give the attributes as a block of the data"
+        )
+    if reason:
+        raise BackendError(f"row_attributes or column_attributes: {reason}")
 
 
 def budget_of(options: PosteriorOptions, tol: float, max_iter: int) -> Budget:
@@ -458,6 +496,7 @@ def run_on_factors(
         prior, rng = problem.terms[0], np.random.default_rng(seed)
         assert isinstance(prior, PriorOfFactors)  # as ``estimate`` has found
         state = initial_state(observed, n_factors, prior.weight, rng)
+        state = with_attributes(observed, state, options)
     is_small = observed.n_entries <= SMALL_TABLE_ENTRIES and 2 * n_factors > min(problem.shape)
     if options["tol"] is None and not is_small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
@@ -465,6 +504,31 @@ def run_on_factors(
     engine = FactorPosterior(source.rows(observed), observed, state, evidence, has_response=True)
     ascent.engine = engine if ascent.history else None
     ascent.run(observed, factor_sweeps(engine, len(ascent.history)))
+
+
+def with_attributes(
+    observed: Observed, state: FactorState, options: PosteriorOptions
+) -> FactorState:
+    """The state with coefficients of the attributes that were given."""
+    design, priors = state.design, state.priors
+    sides = (
+        ("row_attributes", design.row_free, priors.of_rows(design)[0]),
+        (
+            "column_attributes",
+            np.all(design.free, axis=0),
+            priors.of_columns(observed, design)[0][0],
+        ),
+    )
+    coefficients: list[Coefficients | None] = []
+    for side, (name, free, precisions) in enumerate(sides):
+        groups, values = read_attributes(options.get(name), observed, side)
+        if values is None:
+            coefficients.append(None)
+            continue
+        initial = Coefficients.initial(values, free, precisions, design.n_factors)
+        coefficients.append(attrs.evolve(initial, groups=groups))
+    of_rows, of_columns = coefficients
+    return attrs.evolve(state, row_coefficients=of_rows, column_coefficients=of_columns)
 
 
 def number_of_factors(factors: int | str, problem: Problem) -> int:

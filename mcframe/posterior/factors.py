@@ -17,6 +17,7 @@ found when it is first asked for (``posterior.linear_response``).
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 import attrs
 import numpy as np
@@ -29,17 +30,16 @@ from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.density_of_deviation import mean_square
+from mcframe.posterior.attributes import read_new_rows
+from mcframe.posterior.coefficients import Coefficients
 from mcframe.posterior.engine import SingleDistribution
-from mcframe.posterior.factor_state import (
-    ROWS_PER_CHUNK,
+from mcframe.posterior.factor_state import Design, FactorState, Priors, initial_precision
+from mcframe.posterior.gaussians import (
     SINGULAR_MESSAGE,
-    Design,
-    FactorState,
     Gaussians,
-    Priors,
     SingularEquations,
+    gaussians_given,
     gaussians_of_groups,
-    initial_precision,
 )
 from mcframe.posterior.linear_response import (
     ColumnResponse,
@@ -141,7 +141,7 @@ class FactorPosterior(SingleDistribution):
         if self.response_of_fit is not None:
             return False
         small = is_small(*self.observed.shape, self.state.design.width)
-        return not self.has_response or not small
+        return not self.has_response or not small or self.state.has_attributes
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -164,6 +164,7 @@ class FactorPosterior(SingleDistribution):
         prior, under which they are not switched off.
         """
         small = self.has_response and is_small(*self.observed.shape, self.state.design.width)
+        small = small and not self.state.has_attributes
         if not small or not self.observed.has_expectations or self.state.expects:
             return self
         state = attrs.evolve(self.state, expects=True, key=fresh_key())
@@ -250,6 +251,28 @@ class FactorPosterior(SingleDistribution):
             z += noise * rng.standard_normal(z.shape)
         return np.asarray(z + self.observed.centres)
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The groups of attributes on which prior means depend, as text."""
+        sides = {
+            "attributes of rows": self.state.row_coefficients,
+            "attributes of columns": self.state.column_coefficients,
+        }
+        return {
+            side: ", ".join(map(str, coefficients.groups))
+            for side, coefficients in sides.items()
+            if coefficients is not None
+        }
+
+    def with_row_attributes(self, attributes: Any, observed: Observed) -> "FactorPosterior":
+        """The posterior with the attributes of the rows that have these entries."""
+        coefficients = self.state.row_coefficients
+        if coefficients is None:
+            return self
+        values = read_new_rows(attributes, coefficients.groups, observed)
+        state = attrs.evolve(self.state, row_coefficients=coefficients.with_values(values))
+        return attrs.evolve(self, state=state)
+
     def condition(
         self, observed: Observed, group_of_row: IntArray | None = None
     ) -> "FactorPosterior":
@@ -269,12 +292,17 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
     rows, observed, state = before.rows, before.observed, before.state
     if observed.fits_parameters:
         observed = rows.fitted(observed, state)
+    if state.row_coefficients is not None:
+        state = row_coefficients_step(rows, observed, state)
     key = fresh_key()
     sums = rows.sums(observed.summaries, state, key)
     state = attrs.evolve(state, key=key)
     after = columns_step(rows, observed, state, sums, learns_noise)
     # Factors with learned precisions that the data hardly determine.
-    variances = np.mean(state.columns.variances[:, : state.design.n_factors], axis=0)
+    variances = state.columns.variances
+    if state.column_coefficients is not None:
+        variances = variances - state.column_coefficients.variances
+    variances = np.mean(variances[:, : state.design.n_factors], axis=0)
     fading = state.priors.factors * variances > 1.0 - FADING_SHARE
     fading &= state.priors.weight is None
     if not fading.any() or after.evidence - before.evidence > SLOW_RISE * observed.n_entries:
@@ -291,21 +319,75 @@ def columns_step(
     rows: SweptRows, observed: Observed, state: FactorState, sums: RowSums, learns_noise: bool
 ) -> FactorPosterior:
     """Columns, noise and priors given the sums of rows; factors are rotated if that is better."""
-    columns, residuals = columns_given(observed, state, sums)
+    sides, residuals = columns_given(observed, state, sums)
     design, priors = state.design, state.priors
     if learns_noise:
         noise, noise_prior_centre = best_noise(observed, priors, sums, residuals)
         priors = attrs.evolve(priors, noise=noise, noise_prior_centre=noise_prior_centre)
-    pairs = [(columns, sums), rotated(design, columns, sums, observed.shape[0], priors.weight)]
-    candidates = [(*pair, best_priors(observed, design, priors, *pair)) for pair in pairs]
+    pair = [sides, rotated(design, sides, observed.shape[0], priors.weight)]
+    priors_of = [best_priors(observed, design, priors, one) for one in pair]
+    if learns_noise and state.has_attributes:
+        pair = [one.rescaled(design, best) for one, best in zip(pair, priors_of, strict=True)]
+    candidates = list(zip(pair, priors_of, strict=True))
     values = [prior_terms(observed, design, *candidate) for candidate in candidates]
     best = int(values[1] > values[0])
-    columns, sums, priors = candidates[best]
+    sides, priors = candidates[best]
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
     evidence = float(data + values[best])
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise)) + float(sums.rounding)
-    state = attrs.evolve(state, columns=columns, priors=priors)
+    state = attrs.evolve(
+        state,
+        columns=sides.columns,
+        priors=priors,
+        row_coefficients=sides.row_coefficients,
+        column_coefficients=sides.column_coefficients,
+    )
     return FactorPosterior(rows, observed, state, evidence, rounding, has_response=True)
+
+
+@attrs.frozen(eq=False)
+class Sides:
+    """Columns, sums of rows, and the coefficients of the attributes of both.
+
+    ``deviations`` are the columns without what attributes say of them; None where these say
+    nothing.
+    """
+
+    columns: Gaussians
+    sums: RowSums
+    row_coefficients: Coefficients | None = None
+    column_coefficients: Coefficients | None = None
+    deviations: Gaussians | None = None
+
+    @property
+    def column_deviations(self) -> Gaussians:
+        """Columns without what attributes say of them."""
+        return self.columns if self.deviations is None else self.deviations
+
+    def rescaled(self, design: Design, priors: Priors) -> "Sides":
+        """Columns, sums and coefficients with the best scales of attributes."""
+        of_rows, of_columns = priors.of_coefficients(design)
+        rows, columns = self.row_coefficients, self.column_coefficients
+        return attrs.evolve(
+            self,
+            row_coefficients=rows and rows.rescaled(of_rows, design.n_factors),
+            column_coefficients=columns and columns.rescaled(of_columns, design.n_factors),
+        )
+
+
+def row_coefficients_step(rows: SweptRows, observed: Observed, state: FactorState) -> FactorState:
+    """The state with the best coefficients of rows' attributes, given the columns."""
+    coefficients, design, priors = state.row_coefficients, state.design, state.priors
+    assert coefficients is not None
+    assert isinstance(rows, PosteriorRows)  # as ``estimate`` demands beside attributes
+    matrices, vectors = rows.equations(observed.summaries, state)
+    precisions, nothing = priors.of_rows(design), np.zeros((1, design.width))
+    fixed = design.row_free, design.row_fixed_values
+    without = gaussians_given(matrices, vectors, *fixed, precisions, nothing)
+    without = attrs.evolve(without, means=without.means - design.row_fixed_values)
+    prior = priors.of_coefficients(design)[0]
+    coefficients = coefficients.updated(matrices, without, nothing, precisions, prior)
+    return attrs.evolve(state, row_coefficients=coefficients)
 
 
 def factor_sweeps(engine: FactorPosterior, n_before: int = 0) -> Iterator[FactorPosterior]:
@@ -318,21 +400,22 @@ def factor_sweeps(engine: FactorPosterior, n_before: int = 0) -> Iterator[Factor
         yield engine
 
 
-def columns_given(
-    observed: Observed, state: FactorState, sums: RowSums
-) -> tuple[Gaussians, Array]:
-    """The Gaussians of all columns given the sums of rows, and their expected squared residuals.
+def columns_given(observed: Observed, state: FactorState, sums: RowSums) -> tuple[Sides, Array]:
+    """All columns given the sums of rows, with coefficients, and expected squared residuals.
 
     Residuals are sums of ``precision * E[(value - z)^2]``, before a division by learned variances.
     """
     design, scale = state.design, 1.0 / state.priors.noise[:, None]
+    precisions, means = state.priors.of_columns(observed, design)
+    matrices = scale * sums.matrices
     columns = gaussians_of_groups(
-        scale * sums.matrices,
-        scale * sums.vectors,
-        design.groups,
-        design.fixed_values,
-        *state.priors.of_columns(observed, design),
+        *(matrices, scale * sums.vectors, design.groups, design.fixed_values, precisions, means)
     )
+    coefficients, deviations = state.column_coefficients, None
+    if coefficients is not None:
+        prior = state.priors.of_coefficients(design)[1]
+        coefficients = coefficients.updated(matrices, columns, means, precisions, prior)
+        columns, deviations = coefficients.added_to(columns, precisions)
     twice = np.full(sums.matrices.shape[1], 2.0)
     twice[np.diag(loops.unpacking(design.width))] = 1.0
     residuals = (
@@ -340,7 +423,8 @@ def columns_given(
         - 2.0 * np.einsum("jk,jk->j", sums.vectors, columns.means)
         + np.einsum("jp,jp,p->j", sums.matrices, columns.outer_products, twice)
     )
-    return columns, np.maximum(residuals, 0.0)
+    sides = Sides(columns, sums, state.row_coefficients, coefficients, deviations)
+    return sides, np.maximum(residuals, 0.0)
 
 
 def best_noise(
@@ -374,9 +458,9 @@ def settled_columns(engine: FactorPosterior) -> FactorPosterior:
     for _ in range(MOST_EXPECTED_SWEEPS):
         before = state.columns
         sums = rows.sums(observed.summaries, state, state.key)
-        columns, _ = columns_given(observed, state, sums)
+        columns = columns_given(observed, state, sums)[0].columns
         evidence = float(sums.constants) + prior_terms(
-            observed, design, before, sums, state.priors
+            observed, design, Sides(before, sums), state.priors
         )
         if not np.all(np.isfinite(columns.means)):
             raise SingularEquations(SINGULAR_MESSAGE)
@@ -384,7 +468,7 @@ def settled_columns(engine: FactorPosterior) -> FactorPosterior:
         moves = np.abs(columns.means - before.means) / deviations
         state = attrs.evolve(state, columns=columns)
         if state.priors.weight is None:
-            columns, sums = rotated(design, columns, sums, observed.shape[0], None)
+            columns = rotated(design, Sides(columns, sums), observed.shape[0], None).columns
             squares = np.sum(np.square(columns.means) + columns.variances, axis=0)
             factors = factor_precisions(observed, squares[: design.n_factors])
             priors = attrs.evolve(state.priors, factors=factors)
@@ -502,29 +586,37 @@ def noise_term(observed: Observed, priors: Priors) -> float:
     return float(np.sum(constant + half * (np.log(ratio) - ratio)))
 
 
-def rotated(
-    design: Design, columns: Gaussians, sums: RowSums, n_rows: int, weight: float | None
-) -> tuple[Gaussians, RowSums]:
+def rotated(design: Design, sides: Sides, n_rows: int, weight: float | None) -> Sides:
     """Columns and sums of rows where factors are turned and scaled to the largest bound.
 
     z does not change under u -> R'u, v -> R^-1 v, the divergences from the priors do. With
     F = sum E[u u'] and G = sum E[v v'] the best R is F^(-1/2) Q diag(x)^(1/2), Q the axes of
     F^(1/2) G F^(1/2) and x = n_rows where the precisions of columns' factors are learned (Luttinen
     and Ilin, 2010); under a given weight w, and m the sizes along these axes,
-    ``x^2 - (n_rows - n_columns) x = w^2 m``.
+    ``x^2 - (n_rows - n_columns) x = w^2 m``. Coefficients of attributes count as rows and columns,
+    whose places deviations from attributes take.
     """
     k, width = design.n_factors, design.width
     if not k:
-        return columns, sums
-    where = loops.unpacking(width)
-    squares = np.sum(columns.covariances, axis=0)[where] + columns.means.T @ columns.means
-    values, axes = np.linalg.eigh(sums.outer_products[where[:k, :k]])
+        return sides
+    where, sums, deviations = loops.unpacking(width), sides.sums, sides.column_deviations
+    squares = np.sum(deviations.covariances, axis=0)[where] + deviations.means.T @ deviations.means
+    outer_products = sums.outer_products[where[:k, :k]]
+    of_row_attributes, of_column_attributes = sides.row_coefficients, sides.column_coefficients
+    n_rows_before, n_columns = n_rows, design.fixed_values.shape[0]
+    if of_row_attributes is not None:
+        outer_products = outer_products + of_row_attributes.outer_products[:k, :k]
+        n_rows += of_row_attributes.attributes.shape[1]
+    if of_column_attributes is not None:
+        squares += of_column_attributes.outer_products
+        n_columns += of_column_attributes.attributes.shape[1]
+    values, axes = np.linalg.eigh(outer_products)
     root = (axes * np.sqrt(values)) @ axes.T
     sizes, rotation = np.linalg.eigh(root @ squares[:k, :k] @ root)
     sizes, rotation = np.maximum(sizes[::-1], 0.0), rotation[:, ::-1]
     scales = np.full(k, float(n_rows))
     if weight is not None:
-        excess_rows = float(n_rows - design.fixed_values.shape[0])
+        excess_rows = float(n_rows - n_columns)
         products = weight**2 * np.maximum(sizes, EPS * np.max(sizes))
         larger = 0.5 * (abs(excess_rows) + np.sqrt(excess_rows**2 + 4.0 * products))
         scales = larger if excess_rows >= 0.0 else products / larger
@@ -533,30 +625,28 @@ def rotated(
     log_det = 0.5 * float(np.sum(np.log(scales)) - np.sum(np.log(values)))  # of R
     of_columns, of_rows = np.eye(width), np.eye(width)
     of_columns[:k, :k], of_rows[:k, :k] = inverse, forward
-    covariances = np.empty_like(columns.covariances)
-    for begin in range(0, len(covariances), ROWS_PER_CHUNK):
-        chunk = slice(begin, begin + ROWS_PER_CHUNK)
-        full = columns.covariances[chunk][:, where]
-        covariances[chunk] = loops.packed(of_columns @ full @ of_columns.T)
-    columns = Gaussians(
-        columns.means @ of_columns.T, covariances, columns.log_determinants - 2.0 * log_det
-    )
     outer_products = loops.packed(of_rows @ sums.outer_products[where] @ of_rows.T)
-    log_determinants = sums.log_determinants + 2.0 * n_rows * log_det
-    return columns, attrs.evolve(
-        sums, outer_products=outer_products, log_determinants=log_determinants
+    log_determinants = sums.log_determinants + 2.0 * n_rows_before * log_det
+    sums = attrs.evolve(sums, outer_products=outer_products, log_determinants=log_determinants)
+    return Sides(
+        sides.columns.turned(of_columns, -log_det),
+        sums,
+        of_row_attributes and of_row_attributes.turned(of_rows, log_det),
+        of_column_attributes and of_column_attributes.turned(of_columns, -log_det),
+        sides.deviations and sides.deviations.turned(of_columns, -log_det),
     )
 
 
-def best_priors(
-    observed: Observed, design: Design, priors: Priors, columns: Gaussians, sums: RowSums
-) -> Priors:
+def best_priors(observed: Observed, design: Design, priors: Priors, sides: Sides) -> Priors:
     """Precisions and means of the priors that make the bound largest."""
     k, (n_rows, n_columns) = design.n_factors, observed.shape
-    factors = priors.factors
+    factors, columns, sums = priors.factors, sides.column_deviations, sides.sums
     if priors.weight is None:
-        squares = np.square(columns.means) + columns.variances
-        factors = n_columns / np.maximum(np.sum(squares[:, :k], axis=0), TINY)
+        squares = np.sum((np.square(columns.means) + columns.variances)[:, :k], axis=0)
+        if sides.column_coefficients is not None:
+            n_columns += sides.column_coefficients.attributes.shape[1]
+            squares += np.diag(sides.column_coefficients.outer_products)[:k]
+        factors = n_columns / np.maximum(squares, TINY)
     of_rows = sums.outer_products[np.diag(loops.unpacking(design.width))]
     row_effects, biases = np.array(priors.row_effects), np.array(priors.biases)
     bias_means = np.array(priors.bias_means)
@@ -583,14 +673,15 @@ def best_priors(
     )
 
 
-def prior_terms(
-    observed: Observed, design: Design, columns: Gaussians, sums: RowSums, priors: Priors
-) -> float:
+def prior_terms(observed: Observed, design: Design, sides: Sides, priors: Priors) -> float:
     """Minus the divergences from the priors, and the densities of learned precisions."""
+    coefficients = sides.row_coefficients, sides.column_coefficients
+    pairs = zip(coefficients, priors.of_coefficients(design), strict=True)
     return (
         effects_term(observed, design, priors)
-        - divergence_of_columns(observed, design, priors, columns)
-        - divergence_of_rows(observed, design, priors, sums)
+        - divergence_of_columns(observed, design, priors, sides.column_deviations)
+        - divergence_of_rows(observed, design, priors, sides.sums)
+        - sum(one.divergence(prior) for one, prior in pairs if one is not None)
     )
 
 

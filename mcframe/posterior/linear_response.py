@@ -24,7 +24,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import BATCH_NUMBERS, MOST_OPERATIONS, SMALL_ORDER
 from mcframe.contracts.stored_classes import stored
-from mcframe.posterior.factor_state import Gaussians
+from mcframe.posterior.gaussians import Gaussians
 from mcframe.runtime.machine import check_time
 
 # The least precision of all columns in any direction, over that with the rows as they are. It is 0

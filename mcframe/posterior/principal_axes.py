@@ -12,8 +12,8 @@ from mcframe.contracts.rounding import EPS, TINY
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.posterior.engine import Engine
-from mcframe.posterior.factor_state import Gaussians
 from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.gaussians import Gaussians
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.rows import RowsPosterior
 from mcframe.posterior.sampled_engines import SampledDistribution

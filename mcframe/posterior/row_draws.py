@@ -17,7 +17,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
 from mcframe.numerics.row_mixtures import IncompleteRows, root_of
-from mcframe.posterior.factor_state import SINGULAR_MESSAGE
+from mcframe.posterior.gaussians import SINGULAR_MESSAGE
 from mcframe.posterior.observed_chains import ChainState
 from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsParameters, RowsPrior
 

@@ -15,7 +15,8 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factor_state import ROWS_PER_CHUNK, FactorState, Gaussians, gaussians_given
+from mcframe.posterior.factor_state import FactorState
+from mcframe.posterior.gaussians import ROWS_PER_CHUNK, Gaussians, gaussians_given
 from mcframe.posterior.linear_response import RowsGiven
 from mcframe.posterior.observed import Observed, Summary
 from mcframe.runtime.machine import check_time, share
@@ -40,7 +41,7 @@ class RowSums:
     totals : array (n_columns x 2)
         Sums of precisions and of precision * value^2.
     outer_products : array (P,)
-        The sum over rows of E[x x'].
+        The sum over rows of E[x x'], without what attributes say of them.
     variance_sums : array (n_blocks,)
         Sums of the variances of predictors with noise of their own.
     constants, log_determinants, rounding : arrays of no dimension
@@ -131,6 +132,11 @@ class PosteriorRows:
             self.latest = state, row_pass(self, summaries, state)
         return self.latest[1].of_rows(rows)
 
+    def equations(self, summaries: tuple[Summary, ...], state: FactorState) -> tuple[Array, Array]:
+        """The normal equations of all rows given the columns, without priors."""
+        rows = row_pass(self, summaries, state)
+        return rows.equations(0, rows.observed.shape[0])
+
     def for_sweeps(self) -> "PosteriorRows":
         """Rows for further sweeps, which keep bounds of entries of their own."""
         return PosteriorRows(self.program)
@@ -174,16 +180,35 @@ class RowPass:
         by_rows = self.observed.by_rows
         return by_rows.starts, by_rows.across, by_rows.places
 
-    def gaussians(self, first: int, last: int) -> Gaussians:
-        """The Gaussians of some rows given the columns."""
+    def equations(self, first: int, last: int) -> tuple[Array, Array]:
+        """The normal equations of some rows given the columns, without priors."""
         design, priors, columns = self.state.design, self.state.priors, self.state.columns
         matrices = np.zeros((last - first, loops.packed_size(design.width)))
         vectors = np.zeros((last - first, design.width))
         numbers = (*self.places, self.values, self.precisions)
         moments = 1.0 / priors.noise, columns.means, self.column_products
         loops.add_by_rows(first, last, *numbers, *moments, matrices, vectors)
-        prior = priors.of_rows(design), np.zeros((1, design.width))
-        return gaussians_given(matrices, vectors, design.row_free, design.row_fixed_values, *prior)
+        return matrices, vectors
+
+    def gaussians(self, first: int, last: int) -> Gaussians:
+        """The Gaussians of some rows given the columns."""
+        design, coefficients = self.state.design, self.state.row_coefficients
+        means: Array = np.zeros((1, design.width))
+        if coefficients is not None:
+            means = coefficients.means[first:last]
+        fixed = design.row_free, design.row_fixed_values
+        prior = self.state.priors.of_rows(design), means
+        gaussians = gaussians_given(*self.equations(first, last), *fixed, *prior)
+        if coefficients is not None:
+            gaussians.covariances[:] += coefficients.covariances[first:last]
+        return gaussians
+
+    def deviations(self, first: int, last: int, gaussians: Gaussians) -> Gaussians:
+        """Some rows without what attributes say of them."""
+        coefficients = self.state.row_coefficients
+        if coefficients is None:
+            return gaussians
+        return coefficients.deviations(gaussians, slice(first, last))
 
     def refresh(
         self, first: int, last: int, gaussians: Gaussians, expects: bool = False
@@ -269,6 +294,9 @@ class RowPass:
             products = gaussians.outer_products
             numbers = (*self.places, self.values, self.precisions)
             loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
+            deviations = self.deviations(begin, end, gaussians)
+            if deviations is not gaussians:
+                products = deviations.outer_products
             sums.outer_products[:] += np.sum(products, axis=0)
             sums.variance_sums[:] += variance_sums
             sums.constants[...] += constants
@@ -291,6 +319,8 @@ class RowPass:
             sums[first] = self.sums(first, last)
 
         _ = self.column_products, self.moments  # before threads ask for them
+        if self.state.row_coefficients is not None:
+            _ = self.state.row_coefficients.means, self.state.row_coefficients.covariances
         share(work, sorted(set(cuts)))
         ordered = [sums[first] for first in sorted(sums)]
         return sum(ordered[1:], start=ordered[0])
