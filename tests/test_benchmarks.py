@@ -236,6 +236,17 @@ def test_lines_of_certainty_have_numbers_of_drawn_tables(script, tmp_path):
     assert "85.0% ± 5.0%" in "\n".join(certain.table(Latest(runs)))
 
 
+def test_regressions_in_groups_have_intervals_of_drawn_tables(script, tmp_path):
+    grouped = script("grouped")
+    shape, method = "8 groups of 40", grouped.METHODS[0]
+    runs = grouped.Runs(tmp_path, ("shape", "method", "seed"))
+    for seed in (0, 1):
+        values = grouped.measured(shape, method, seed)
+        assert abs(values["bias"]) < values["width"] < 0.6
+        runs.add({"shape": shape, "method": method, "seed": seed, "seconds": 1.0} | values)
+    assert f"| {shape} | {method} |" in "\n".join(grouped.table(runs))
+
+
 class Latest:
     """Runs that were made."""
 

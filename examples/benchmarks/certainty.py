@@ -1,17 +1,12 @@
-"""How often intervals of both posteriors hold the truth, where the truth is drawn from the model.
+"""Intervals of both posteriors beside the truth, which is drawn from the model.
 
-    python examples/benchmarks/certainty.py [--tables 20] [--method variational]
-
-For each likelihood, tables are drawn from Gaussian factors with a given weight, and 30 % of the
-entries are hidden. The 90 % intervals of z at the hidden entries should hold z in 90 % of the
-cells, and the total of the hidden entries should lie in the lowest or highest twentieth of the
-totals of draws in 10 % of the tables. Means are printed as a table, that of the first column with
-its Monte Carlo error.
+``certainty_tables.py`` measures with it. For each likelihood, tables are drawn from Gaussian
+factors with a given weight, and 30 % of the entries are hidden. The 90 % intervals of z at the
+hidden entries should hold z in 90 % of the cells, and the total of the hidden entries should lie
+in the lowest or highest twentieth of the totals of draws in 10 % of the tables.
 """
 
-import argparse
 import time
-import warnings
 
 import numpy as np
 from scipy.special import ndtr
@@ -63,30 +58,3 @@ def measured(likelihood, deviation, seed, method):
     totals = posterior.sample("y", 400)[:, hidden].sum(axis=1)
     place = np.mean(totals < y[hidden].sum()) + 0.5 * np.mean(totals == y[hidden].sum())
     return np.mean(np.abs(below - 0.5) < 0.45), np.mean(sd), abs(place - 0.5) > 0.45, seconds
-
-
-def main():
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", type=int, default=20)
-    parser.add_argument("--method", choices=METHODS, help="of one of the two alone")
-    options = parser.parse_args()
-    count, methods = options.tables, [options.method] if options.method else METHODS
-    warnings.simplefilter("ignore", mc.NotConvergedWarning)
-    print("| observations | method | intervals of z hold | sd of z | totals in tails | CPU s |")
-    print("|---|---|---|---|---|---|")
-    for name, likelihood, deviation in SETTINGS:
-        for method in methods:
-            numbers = np.array(
-                [measured(likelihood, deviation, seed, method) for seed in range(count)]
-            )
-            mean, error = numbers.mean(axis=0), numbers.std(axis=0) / np.sqrt(count)
-            print(
-                f"| {name} | {method} | {mean[0]:.1%} ± {error[0]:.1%} | {mean[1]:.3f}"
-                f" | {mean[2]:.0%} | {mean[3]:.1f} |",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()
