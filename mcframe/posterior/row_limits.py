@@ -73,7 +73,9 @@ class RowLimits:
         """The limits in other units (``Transform``), wide enough to be told apart."""
         ends = [
             np.where(
-                np.isfinite(end), units.apply(finite_or_zero(end), self.rows, self.columns), end
+                np.isfinite(end),
+                units.apply(np.where(np.isfinite(end), end, 0.0), self.rows, self.columns),
+                end,
             )
             for end in (self.lower, self.upper)
         ]
@@ -227,11 +229,6 @@ def widened(lower: Array, upper: Array, unit: float) -> tuple[Array, Array]:
     """Limits that are far enough apart to be told apart, where numbers have this deviation."""
     lacking = np.maximum(LEAST_WIDTH * unit - (upper - lower), 0.0)
     return lower - 0.5 * lacking, upper + 0.5 * lacking
-
-
-def finite_or_zero(numbers: Array) -> Array:
-    """Numbers, 0 in the place of infinite ones."""
-    return np.where(np.isfinite(numbers), numbers, 0.0)
 
 
 def censored_moments(numbers: Array, lower: Array, upper: Array) -> tuple[float, float]:

@@ -311,17 +311,13 @@ def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
     for column in placed:
         if column.block is not None and column.likelihood is not None:
             likelihood = likelihoods.setdefault(column.block, column.likelihood)
-            if column.limits is not None and takes_limits(likelihood):
+            has_limits = column.limits is not None and likelihood.why_no_optimum is None
+            if has_limits and isinstance(likelihood, IntervalProbability):
                 likelihoods[column.block] = Censored(likelihood)
     return [
         Block(name, likelihood, bias=not fits_parameters(likelihood), standardize=True)
         for name, likelihood in likelihoods.items()
     ]
-
-
-def takes_limits(likelihood: Likelihood) -> bool:
-    """True if a likelihood has a distribution function, by which limits of values count."""
-    return isinstance(likelihood, IntervalProbability) and likelihood.why_no_optimum is None
 
 
 def data_of(

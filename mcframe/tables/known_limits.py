@@ -115,20 +115,14 @@ def limits_in(value: Any) -> tuple[float, float] | None:
         for end, included, none in (("lower", "at_least", -1.0), ("upper", "at_most", 1.0)):
             number = none * np.inf
             if end in groups:
-                number = limit_in(groups[end])
+                read = groups[end]
+                number = number_in(read.replace(",", "") if THOUSANDS.fullmatch(read) else read)
                 if groups.get(included) is None:
                     number = float(np.nextafter(number, -none * np.inf))
             ends.append(number)
         lower, upper = ends
         return (lower, upper) if lower <= upper else None  # and not where one is no number
     return None
-
-
-def limit_in(text: str) -> float:
-    """The number in a text of limits, NaN where there is none."""
-    if THOUSANDS.fullmatch(text):
-        text = text.replace(",", "")
-    return number_in(text)
 
 
 def limits_of_texts(texts: list[Any]) -> KnownLimits:

@@ -334,7 +334,9 @@ class ScaleChoice:
         rng = np.random.default_rng(0)
         parts = rng.permutation(numbers.size) % 5
         limit_parts = rng.permutation(limits.lower.size) % 5
-        spanned = with_ends(numbers, limits, support)
+        ends = np.concatenate([limits.lower, limits.upper])  # which a scale tells apart
+        inside = (ends > support.lower_edge) & (ends < support.upper_edge)
+        spanned = np.concatenate([numbers, ends[inside]])
         made = [make(spanned) for make in makers]
         chains = [scale_beside_limits(chain, numbers, limits) for chain in made]
         densities = list[Array | None]()
@@ -350,9 +352,9 @@ class ScaleChoice:
                     function(numbers[parts == part], *NO_PLACES)
                     for function in (fitted.apply, fitted.log_derivative)
                 )
-                ends = widened(*ends_on(fitted, limits.at(limit_parts == part)), 1.0)
-                zeros = np.zeros(ends[0].size)
-                masses = log_masses(zeros, zeros + 1.0, *ends) + 0.5 * np.log(2.0 * np.pi)
+                of_scale = widened(*ends_on(fitted, limits.at(limit_parts == part)), 1.0)
+                zeros = np.zeros(of_scale[0].size)
+                masses = log_masses(zeros, zeros + 1.0, *of_scale) + 0.5 * np.log(2.0 * np.pi)
                 of_parts += [-0.5 * np.square(held) + slopes, masses]
             densities.append(np.concatenate(of_parts) if len(of_parts) == 10 else None)
         return cls.of_densities(chains, densities, numbers.size + limits.lower.size)
@@ -371,13 +373,6 @@ class ScaleChoice:
             if np.mean(differences) > max(least, gain):
                 best, gain = k, float(np.mean(differences))
         return cls(chains[0], chains[best], gain)
-
-
-def with_ends(numbers: Array, limits: KnownLimits, support: Support) -> Array:
-    """Numbers and the ends of limits inside the support, which a scale tells apart."""
-    ends = np.concatenate([limits.lower, limits.upper])
-    inside = (ends > support.lower_edge) & (ends < support.upper_edge)
-    return np.concatenate([numbers, ends[inside]])
 
 
 def ends_on(chain: Chain, limits: KnownLimits) -> tuple[Array, Array]:
