@@ -71,7 +71,15 @@ from mcframe.selection import (
     path,
     weight_max,
 )
-from mcframe.tables import Completion, Declared, censored, complete, declare, only_if
+from mcframe.tables import (
+    Completion,
+    Declared,
+    censored,
+    complete,
+    declare,
+    only_if,
+    relation,
+)
 from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # Rows that are not all in one process: they register what verbs ask of them
@@ -147,6 +155,7 @@ __all__ = [
     "path",
     "pool",
     "posterior",
+    "relation",
     "to_cvxpy",
     "verify",
     "verify_posterior",

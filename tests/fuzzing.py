@@ -624,6 +624,74 @@ def a_limit(draw, names):
     return {draw(name): mc.censored(lower=lower, upper=upper, where=draw(maybe), kind=kind)}
 
 
+def with_relations(draw, table):
+    """A table, mostly with further columns that satisfy relations, and these."""
+    frame = nw.from_native(table, eager_only=True)
+    numbers = [series for series in frame.iter_columns() if series.dtype.is_numeric()]
+    kind = draw(st.sampled_from([None, None, None, "linear", "linear", "two", "formula", "wrong"]))
+    if kind is None or not numbers:
+        return table, None
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    chosen = [numbers[k] for k in rng.permutation(len(numbers))[: rng.integers(1, 4)]]
+    values = {
+        series.name: np.array([np.nan if pd.isna(x) else float(x) for x in series.to_list()])
+        for series in chosen
+    }
+    first = f"`{chosen[0].name}`"
+    if kind == "wrong":
+        texts = [f"{first} = ", f"`none` = {first}", f"{first} = 1", "numbers = log(label)", ""]
+        return table, [draw(st.sampled_from([*texts, 3]))]
+    if kind == "formula":
+        x, y = values[chosen[0].name], values[chosen[-1].name]
+        with np.errstate(all="ignore"):
+            made = {
+                "exp(-{0} / 7)": np.exp(-x / 7.0),
+                "{0} * {1}": x * y,
+                "sqrt(abs({0}))": np.sqrt(np.abs(x)),
+                "{0} / {1}": x / y,
+            }
+        text = draw(st.sampled_from(list(made)))
+        result = np.where(np.isfinite(made[text]), made[text], np.nan)
+        columns = {"made": result}
+        relations = [f"made = {text.format(first, f'`{chosen[-1].name}`')}"]
+    else:
+        factors = rng.choice([-1.0, 1.0, 2.0], len(chosen))
+        if rng.random() < 0.5:
+            factors = factors * 10.0 ** rng.uniform(-6.0, 6.0, len(chosen))
+        constant = float(rng.choice([0.0, 0.0, -3.5]))
+        terms = [f"{a!r} * `{s.name}`" for a, s in zip(factors.tolist(), chosen, strict=True)]
+        total = sum(a * values[s.name] for a, s in zip(factors, chosen, strict=True)) + constant
+        columns, relations = {"made": total}, [f"made = {' + '.join(terms)} + {constant}"]
+        if kind == "two":
+            columns["rest of it"] = 100.0 - total
+            relations.append("`rest of it` = 100 - made")
+    made = []
+    for name, column in columns.items():
+        column[rng.random(column.size) < 0.3] = np.nan
+        native = [None if np.isnan(x) else x for x in column.tolist()]
+        series = nw.new_series(name, native, nw.Float64, backend=frame.implementation)
+        if frame.implementation.is_pandas():
+            series = nw.maybe_set_index(series, index=table.index)
+        made.append(series)
+    return frame.with_columns(*made).to_native(), relations
+
+
+def check_relations(completed, table):
+    """Identities hold in rows to which their columns apply, and where all are filled."""
+    frame = nw.from_native(table, eager_only=True)
+    for identity in completed.declared.relations.identities:
+        terms = np.array(
+            [
+                a * np.array([np.nan if pd.isna(x) else float(x) for x in frame[name].to_list()])
+                for name, a in zip(identity.columns, identity.coefficients, strict=True)
+            ]
+        )
+        size = np.sum(np.abs(terms), axis=0) + abs(identity.constant)
+        apart = np.abs(np.sum(terms, axis=0) - identity.constant)
+        holds = completed.declared.related_rows.holds_for(identity.relation)
+        assert not np.any((apart > 1e-6 * size) & holds), f"{identity.relation} is broken"
+
+
 # Values that may be declared to stand for missing ones, of which some are none.
 GAPS = [None, [], [-99, "ND"], ["?", "<5", 9], "no", {"numbers": [0]}, {"coded": -99}, {"no": 1}]
 
@@ -631,6 +699,7 @@ GAPS = [None, [], [-99, "ND"], ["?", "<5", 9], "no", {"numbers": [0]}, {"coded":
 def completes(draw):
     table, spoiled = any_table(draw)
     types = any_types(draw, table)
+    table, relations = with_relations(draw, table)
     sensible = {
         "method": st.sampled_from([None, "posterior", "posterior", "optimum"]),
         "missing": st.sampled_from(GAPS),
@@ -642,6 +711,7 @@ def completes(draw):
         "progress": st.booleans(),
     }
     options, number = options_of(draw, sensible), draw(st.integers(0, 2**20))
+    options |= {} if relations is None else {"relations": relations}
     where = options.get("where")
     if isinstance(where, str) and where in ("half", "nowhere"):
         drawn = np.random.default_rng(number).random(nw.from_native(table).shape)
@@ -649,6 +719,8 @@ def completes(draw):
 
     def call():
         found = mc.complete(table, types, **options)
+        if relations is not None:
+            return check_completed_by_relations(found, table)
         if any(empty.any() for empty in found.left_empty.values()):
             return check_gaps_that_stay(found, table)
         check_observed_entries(found.table, table, found.declared)
@@ -667,6 +739,21 @@ def completes(draw):
         return "completed"
 
     return f"{table!r} {spoiled} {types!r} {options}", call
+
+
+def check_completed_by_relations(completed, table):
+    """Relations hold in the table, in draws and in new rows."""
+    assert repr(completed)
+    completed.report()
+    check_relations(completed, completed.table)
+    if not any(empty.any() for empty in completed.left_empty.values()):
+        check_observed_entries(completed.table, table, completed.declared)
+    if isinstance(completed.answer, mc.Posterior):
+        check_relations(completed, completed.draws(1)[0])
+        completed.interval(0.8)
+        assert len(completed.sd) == len(table)
+    check_relations(completed, completed.complete_rows(table))
+    return "completed by relations"
 
 
 def check_gaps_that_stay(completed, table):

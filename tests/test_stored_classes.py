@@ -20,6 +20,7 @@ import mcframe as mc
 from mcframe.contracts import stored
 from mcframe.contracts.stored_classes import STORED, declaration_of, full_name_of
 from mcframe.fitting import fit as fitting
+from mcframe.posterior.row_identities import RowIdentities
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 from mcframe.storage.serializing import declared_as, deserialize, hints_of, serialize
@@ -211,6 +212,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     words += [
         mc.Rowwise(),
         Constant((2.5,)),
+        mc.relation("x = 2 * y", tolerance=0.1),
+        RowIdentities(np.ones((1, 2)), np.zeros(1), np.ones(2)),
         mc.RiskMixture(pn=1.0, missing_rate=0.5, likelihood=mc.Bernoulli("logit")),
     ]
     for value in instances_in([*answers, *held, *words], seen):

@@ -43,7 +43,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.verification import Explanation, explain, verify
 from mcframe.loading import load
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.tables import Completion, Declared, complete, declare
+from mcframe.tables import Completion, Declared, complete, declare, relation
 from mcframe.tables.declared_column import members_of, names_of
 
 SAVED = (".npz",)
@@ -101,6 +101,20 @@ def add_verbs(commands: Subparsers) -> None:
         help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...; make the"
         " analysis on each, and combine the answers by Rubin's rules, in Python by pool (20 or"
         " more for intervals)",
+    )
+    command.add_argument(
+        "--relation",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="an equation that holds in each row, such as 'total = food + rent'; may be repeated",
+    )
+    command.add_argument(
+        "--relation-tolerance",
+        metavar="T",
+        type=positive,
+        help="by how much the sides of relations may differ in rows of which all is known"
+        " (default: rounding)",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)
@@ -297,7 +311,10 @@ def impute(arguments: argparse.Namespace) -> Report:
     names += [f"draw{k + 1}" for k in range(arguments.draws or 0)]
     further = named_outputs(arguments, out, names)
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
+    within = arguments.relation_tolerance
     if arguments.model:
+        if arguments.relation:
+            raise ModelError("--relation is without --model; leave one of them out")
         declared = declared_table(arguments)
         answer: Fit | Posterior
         if method == "posterior":
@@ -315,6 +332,7 @@ def impute(arguments: argparse.Namespace) -> Report:
             missing=gaps_by_name(arguments.missing, column_names(table)),
             method=arguments.method,
             random_state=arguments.seed,
+            relations=[relation(text, within) for text in arguments.relation] or None,
         )
     identifiers = identifiers_of(completed.declared, arguments.id)
     tables = [completed.table]

@@ -126,14 +126,20 @@ class TableEstimator(BaseEstimator):
     random_state: RandomState = attrs.field(default=0, kw_only=True)
     n_jobs: int | None = attrs.field(default=None, kw_only=True)
 
+    @property
+    def stated_relations(self) -> Any:
+        """Equations between the columns of a frame; None without any."""
+        return None
+
     def read(self, X: Any, reset: bool) -> Any:
         """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
         refuse_stores(X)
         if reset:
-            is_table = self.types is not None or nw.dependencies.is_into_dataframe(X)
+            names_columns = self.types is not None or self.stated_relations is not None
+            is_table = names_columns or nw.dependencies.is_into_dataframe(X)
             table = read_frame(X) if is_table else None
             self.is_frame_ = table is not None and (
-                self.types is not None or holds_more_than_numbers(table)
+                names_columns or holds_more_than_numbers(table)
             )
             if table is not None:
                 warn_of_list(table, self.types or (), self.target_name)
@@ -216,6 +222,7 @@ class TableEstimator(BaseEstimator):
                 self.model,
                 self.gaussian_,
                 self.missing_values,
+                self.stated_relations,
             )
             self.declared_ = columns.declared
             return columns

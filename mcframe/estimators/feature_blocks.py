@@ -201,6 +201,7 @@ class FrameColumns:
         model: Model | None,
         numbers: bool,
         missing: Missing = None,
+        relations: Any = None,
     ) -> "FrameColumns":
         """The columns of a frame, as ``mcframe.declare`` takes them, or as numbers of one block.
 
@@ -216,11 +217,12 @@ class FrameColumns:
                 f"likelihoods={likelihoods!r} was given for a table whose columns are not all"
                 " numbers; give those of single columns, by name: likelihoods={name: likelihood}"
             )
-        table = read_table(frame, types, missing, "missing_values")
+        table = read_table(frame, types, missing, "missing_values").with_relations(relations)
         if numbers:
             one = Model([number_block(NUMBERS_BLOCK)], [NuclearNorm()])
-            return cls(Declared.of(as_numbers(table.columns), table.frame, one), unseen)
-        declared = declared_of(table.columns, table.frame)
+            columns = as_numbers(table.columns)
+            return cls(Declared.of(columns, table.frame, one, table.relations), unseen)
+        declared = declared_of(table.columns, table.frame, table.relations)
         wanted = sorted(block.name for block in declared.model.blocks)
         block_names = wanted if model is None else sorted(block.name for block in model.blocks)
         if block_names != wanted:

@@ -53,6 +53,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
     types : dict from column name to a kind, optional
         Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``. With
         it a DataFrame of only numbers is also read as by ``declare``.
+    relations : list of str or Relation, optional
+        Equations between columns of a DataFrame that hold in each row, as in
+        ``mcframe.complete``. With them a DataFrame of only numbers is also read as by ``declare``.
     unseen : "missing" or "error", default "missing"
         In ``transform``, a label or a category that was not in the fit counts as missing, with one
         warning that names it, or raises a ``DataError``. It is never replaced.
@@ -104,10 +107,16 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
     ['a', 'a', 'b', 'b', 'b']
     """
 
+    relations: Any = attrs.field(default=None, kw_only=True)
     min_value: Any = attrs.field(default=-np.inf, kw_only=True)
     max_value: Any = attrs.field(default=np.inf, kw_only=True)
     keep_empty_features: bool = attrs.field(default=False, kw_only=True)
     add_indicator: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def stated_relations(self) -> Any:
+        """Equations between the columns of a frame; None without any."""
+        return self.relations
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to a table (n_samples x n_features), NaN where missing."""
@@ -142,8 +151,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         """The columns of a frame with the posterior of their rows, as of ``mcframe.complete``."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
+            declared = columns.declared
             completion = complete_by_posterior(
-                ReadTable(columns.declared.frame, columns.declared.columns),
+                ReadTable(declared.frame, declared.columns, declared.relations),
                 seed=Options.random_state(self.random_state),
                 n_folds=Options.cv(self.cv),
                 prior_rows=self.given_prior(),

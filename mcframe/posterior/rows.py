@@ -33,6 +33,7 @@ from mcframe.numerics.row_mixtures import (
     moments_of,
 )
 from mcframe.posterior.grouped_rows import GroupedParameters, conditionals_in_groups
+from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import Moments, RowLimits, cavity_mixture
 from mcframe.posterior.rows_parameters import (
     MEAN_PRIOR_ROWS,
@@ -96,6 +97,9 @@ class RowsPosterior:
         See ``variance_exponents_of`` and ``student_variance_inflation``. None for 1.
     limits : RowLimits or None
         The cells of which limits are known, whose sites ``table`` has as observations.
+    identities : RowIdentities or None
+        Linear equations between the numbers of each row, by which answers and draws of
+        observations are conditioned.
     """
 
     components: RowMixture | LowRankRows
@@ -108,6 +112,7 @@ class RowsPosterior:
     variance_inflation: Array | None = None
     limits: RowLimits | None = None  # not in files of earlier versions
     group_means: GroupMeans | None = None
+    identities: RowIdentities | None = None  # as before
 
     @property
     def shares(self) -> Array:
@@ -117,7 +122,12 @@ class RowsPosterior:
     @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""
-        return self.adjusted(self.conditionals(self.table))
+        return self.cells_of(self.table, self.identities)
+
+    def cells_of(self, table: IncompleteRows, identities: RowIdentities | None) -> Conditionals:
+        """The distribution of each number of z in rows of a table, by component."""
+        cells = self.adjusted(self.conditionals(table))
+        return cells if identities is None else identities.conditioned(self, table, cells)
 
     @property
     def covariance(self) -> Array:
@@ -228,7 +238,8 @@ class RowsPosterior:
         if 2 * distinct.size > len(table) or count * table.size <= BATCH_NUMBERS:
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
-            cells = self.adjusted(self.conditionals(self.table.take(distinct)))
+            identities = None if self.identities is None else self.identities.of_rows(distinct)
+            cells = self.cells_of(self.table.take(distinct), identities)
         weights = cells.responsibilities[places].T
         return weights, cells.means[:, places, columns], cells.variances[:, places, columns]
 
@@ -272,6 +283,8 @@ class RowsPosterior:
         group_of_row : array of integers (n,), optional
             Where rows have groups. Numbers beyond those of the groups are of new groups; by
             default each row is a new group.
+
+        Identities hold in all rows.
         """
         if not isinstance(self.parameters, GroupedParameters) or self.group_means is None:
             if limits is not None:
@@ -280,8 +293,15 @@ class RowsPosterior:
                 values, precisions = limits.placed(values, precisions)
             table = IncompleteRows.of(values, precisions, self.table.variances)
             _, responsibilities = self.components.evidence(table)
+            identities = self.identities
+            if identities is not None:
+                identities = attrs.evolve(identities, holds=None)
             return attrs.evolve(
-                self, table=table, responsibilities=responsibilities, limits=limits
+                self,
+                table=table,
+                responsibilities=responsibilities,
+                limits=limits,
+                identities=identities,
             )
         before = self.group_means
         n_groups = len(before.means)
@@ -297,6 +317,17 @@ class RowsPosterior:
         means = self.parameters.means_given(table, prior)
         ones = np.ones((len(values), 1))
         return attrs.evolve(self, table=table, responsibilities=ones, group_means=means)
+
+    def drawn_observations(self, noise: Array | float, rng: np.random.Generator, m: int) -> Array:
+        """Return m joint draws of whole rows of numbers with their noise (m x n x d).
+
+        Those that are concerned by identities satisfy them. ``noise`` are variances (d,).
+        """
+        drawn = self.draws(np.arange(len(self.table.values)), rng, m)
+        drawn = drawn + np.sqrt(noise) * rng.standard_normal(drawn.shape)
+        if self.identities is None:
+            return drawn
+        return np.array([self.identities.drawn(self, self.table, one, rng) for one in drawn])
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.

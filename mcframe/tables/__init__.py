@@ -8,6 +8,7 @@ from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import KINDS, DeclaredColumn
 from mcframe.tables.declaring import declare
+from mcframe.tables.relations import relation
 
 __all__ = [
     "KINDS",
@@ -19,4 +20,5 @@ __all__ = [
     "complete",
     "declare",
     "only_if",
+    "relation",
 ]

@@ -51,7 +51,7 @@ SMALLEST_WEIGHT_RATIO = 0.003
 
 def complete_by_optimum(table: ReadTable, seed: int, groups: RowGroups | None) -> Completion[Any]:
     """Return the completion by the certified optimum of the model of ``declare``."""
-    declared = declared_of(in_content_order(table.columns), table.frame)
+    declared = declared_of(in_content_order(table.columns), table.frame, table.relations)
     warn_of_limits(declared.columns, declared.model)
     try:
         with warnings.catch_warnings():

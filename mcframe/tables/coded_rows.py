@@ -43,6 +43,8 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import with_columns
+from mcframe.tables.related_rows import RelatedRows
+from mcframe.tables.relations import NO_RELATIONS, Relations
 
 # What the values of a column are, by its form; categories have a list of their own.
 CLASSES_OF_FORM: dict[str, Any] = {
@@ -67,16 +69,25 @@ class CodedRows:
         Their columns.
     codes : dict from name to array (n_new,)
         Of each column that stands in a block, NaN where it is missing or was never seen.
+    relations : Relations
+        Between the columns.
     """
 
     declared: tuple[DeclaredColumn, ...]
     table: Any
     columns: Mapping[Any, Column]
     codes: Mapping[Any, Array]
+    relations: Relations = NO_RELATIONS
 
     @classmethod
-    def of(cls, declared: tuple[DeclaredColumn, ...], frame: Any, unseen: str) -> "CodedRows":
-        """Read new rows, as ``Declared.rows`` says.
+    def of(
+        cls,
+        declared: tuple[DeclaredColumn, ...],
+        frame: Any,
+        unseen: str,
+        relations: Relations = NO_RELATIONS,
+    ) -> "CodedRows":
+        """Read new rows, as ``Declared.rows`` says, and fill what follows from relations.
 
         Raises
         ------
@@ -110,6 +121,11 @@ class CodedRows:
                 f"the new rows have columns that the declared table has not: {strangers};"
                 f" {f'{near} Otherwise ' * near.endswith('?')}drop or rename them"
             )
+        if relations.declared:
+            of_table = {declared_column.name: declared_column for declared_column in declared}
+            rows = RelatedRows(relations, of_table, new_columns, table.shape[0], is_table=False)
+            table, changed = rows.with_determined(table)
+            new_columns |= changed
         modelled = [
             declared_column for declared_column in declared if declared_column.place is not None
         ]
@@ -160,7 +176,15 @@ class CodedRows:
             )
         for message in messages:
             warn_caller(message)
-        return cls(declared, table, new_columns, codes)
+        return cls(declared, table, new_columns, codes, relations)
+
+    @property
+    def related_rows(self) -> RelatedRows:
+        """The new rows with their relations."""
+        declared = {declared_column.name: declared_column for declared_column in self.declared}
+        return RelatedRows(
+            self.relations, declared, self.columns, self.table.shape[0], is_table=False
+        )
 
     @cached_property
     def limits(self) -> dict[Any, KnownLimits | None]:
@@ -180,19 +204,20 @@ class CodedRows:
         limits = None
         if len(data) == 1:
             limits = row_limits_of(self.declared, self.limits, self.table.shape[0])
-        if limits is None:
-            return answer
-        refuse_limits_in_groups(answer.engine.rows.group_means is not None, self.limits)
-        [block] = data
-        within = limits.in_units(answer.tables[block].applied, NOISE_SHARE)
-        return attrs.evolve(answer, engine=answer.engine.within(within))
+        if limits is not None:
+            refuse_limits_in_groups(answer.engine.rows.group_means is not None, self.limits)
+            [block] = data
+            within = limits.in_units(answer.tables[block].applied, NOISE_SHARE)
+            answer = attrs.evolve(answer, engine=answer.engine.within(within))
+        return self.related_rows.of_posterior(answer)
 
     def completed(self, fit: Any) -> Any:
         """The rows as a table of their library, filled as ``Declared.complete_rows`` says.
 
         ``fit`` is what ``conditioned`` says of these rows.
         """
-        return self.filled(predicted_codes(fit, self.missing_entries(self.declared)))
+        codes = predicted_codes(fit, self.missing_entries(self.declared))
+        return self.filled(self.related_rows.related(codes))
 
     def missing_entries(
         self, columns: Iterable[DeclaredColumn]

@@ -38,6 +38,8 @@ from mcframe.tables.gaps import (
     stand_for_gaps,
     warn_of_suspects,
 )
+from mcframe.tables.related_rows import RelatedRows
+from mcframe.tables.relations import NO_RELATIONS, Relations
 
 # What Python and other packages call some types of columns.
 KINDS_ELSEWHERE = {
@@ -59,10 +61,28 @@ class ReadTable:
     frame : narwhals.DataFrame
     columns : tuple of DeclaredColumn
         In the order of the table, each with its place in a block.
+    relations : Relations
+        What holds between its columns; entries that follow from others are filled already.
     """
 
     frame: Any
     columns: tuple[DeclaredColumn, ...]
+    relations: Relations = NO_RELATIONS
+
+    def with_relations(self, relations: Any) -> "ReadTable":
+        """The table with relations, and with the entries that follow from others by these."""
+        read = Relations.of(relations, self.columns)
+        if not read.declared:
+            return self
+        declared = {column.name: column for column in self.columns}
+        columns = {name: column.column for name, column in declared.items()}
+        rows = RelatedRows(read, declared, columns, self.frame.shape[0], is_table=True)
+        frame, changed = rows.with_determined(self.frame)
+        filled = tuple(
+            column.with_values(changed[column.name]) if column.name in changed else column
+            for column in self.columns
+        )
+        return ReadTable(frame, filled, read)
 
 
 def read_table(

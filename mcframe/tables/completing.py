@@ -32,6 +32,8 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.gaps import Missing
 from mcframe.tables.grouping import with_groups
 from mcframe.tables.pipeline import complete_by_posterior
+from mcframe.tables.relations import Relation
+from mcframe.tables.suggested_identities import warn_of_identities
 
 # The warning about columns that are in no block.
 SET_ASIDE_MESSAGE = "columns that are set aside are neither used nor filled"
@@ -47,6 +49,7 @@ def complete(
     method: Literal["posterior", "optimum"] | None = None,
     random_state: RandomState = 0,
     groups: Any = None,
+    relations: Sequence[str | Relation] | None = None,
     progress: bool | None = None,
 ) -> Completion[Frame]:
     """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
@@ -104,6 +107,11 @@ def complete(
         and must be complete. A mixture is not tried. Tables that have factors or are wide have no
         means of groups, with a ``UserWarning``. ``method="optimum"`` has none either: there all
         rows of a group are held out together.
+    relations : list of str or of what ``mc.relation`` makes, optional
+        Equations between columns of numbers that hold in each row, such as ``["total = food +
+        rent", "bmi = weight / height ** 2"]``; see below. Without any, a ``UserWarning`` suggests
+        identities with small whole coefficients that hold in all rows; an empty list says that
+        there are none.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -116,12 +124,41 @@ def complete(
         that are set aside. With ``groups`` the report has the share of the variance of each column
         that lies between groups.
 
+    Notes
+    -----
+    **Relations.** What follows from the observed numbers of a row is filled first, and is data of
+    the model: the one missing number of an equation that is linear (an identity), what several
+    identities determine together, the left side of another formula, or the variable that solves it
+    if there is a single solution in the plausible range (that of the column, with its width beyond
+    both ends, but within its bounds). Such entries have the deviation 0.
+
+    Identities hold in ``table``, in draws and in new rows, to rounding. Where several numbers of
+    one are missing, they are conditioned on it: of numbers x with the mean m and the covariance S
+    given what is observed of the row, by a Gaussian of the mixture, the mean given ``A x = b`` is
+    ``m + S A' (A S A')^-1 (b - A m)`` and the covariance ``S - S A' (A S A')^-1 A S``. Draws are
+    moved by the same gain (conditioning by kriging). Columns of identities are Gaussian on the
+    scale of the data. Values beyond bounds are moved to the nearest ones that satisfy bounds and
+    identities, distances measured in standard deviations of the columns; whole numbers are then
+    rounded one after the other, and the others follow. Bounds that are evident only (0 of positive
+    numbers) give way where a row needs it, declared ones do not. Tables with factors, rows
+    in groups and an optimum are moved onto identities in this way alone.
+
+    The left side of another formula is a column like others, which predicts them (passive
+    imputation). It is computed anew from what is filled, in the table and in each draw; where it
+    is observed, and several variables of its right side are missing, the last of them that stands
+    in no identity is solved for. If there is no single solution, the row does not satisfy it.
+
+    In rows to which a column does not apply (``mc.only_if``), its relations do not hold. Entries
+    that are held out look like missing ones: what would determine them is hidden, too.
+
     Raises
     ------
     DataError, ModelError
         As in ``declare``; if ``random_state`` is none of these; if there are fewer than 2 groups
         (3 for the optimum), not one label for each row, or a row without one; if the method is
-        neither, or is "posterior" together with a likelihood.
+        neither, or is "posterior" together with a likelihood; if a relation cannot be read,
+        contradicts others or does not hold in a row, or no numbers within declared bounds satisfy
+        it.
 
     Examples
     --------
@@ -161,6 +198,7 @@ def complete(
         shape = table.frame.shape
         table = attrs.evolve(table, columns=with_where(table.columns, where, shape))
         table, row_groups = with_groups(table, groups)
+        table = table.with_relations(relations)
         warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):
             completed = complete_by_optimum(table, seed, row_groups)
@@ -168,6 +206,8 @@ def complete(
             completed = complete_by_posterior(table, seed=seed, groups=row_groups)
     warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
     warn_of_constants_and_outliers(completed.declared.columns)
+    if relations is None:
+        warn_of_identities(completed.declared.columns)
     return completed
 
 

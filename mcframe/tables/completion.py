@@ -26,6 +26,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import (
     NOISE_SHARE,
@@ -37,7 +38,6 @@ from mcframe.posterior.rows import (
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
-from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
 from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_codes
 from mcframe.tables.declared import Declared
@@ -95,7 +95,9 @@ def tables_of_draws(
                     numbers if is_place else coding.predicted(coding.decode(numbers[:, None]))
                 )
             rng = np.random.default_rng((posterior.random_state, k))
-            tables.append(declared.with_codes(shifts.applied(codes, rng)))
+            codes = shifts.applied(codes, rng)
+            codes = declared.related_rows.related(codes, True, shifts.names)
+            tables.append(declared.with_codes(codes))
             progress.count(k + 1, m, "tables", rated=True)
     return tables
 
@@ -237,7 +239,21 @@ class DrawnRows(Generic[Frame]):
         if self.parted is not None and posterior is not None:
             proposals = self.proposals(self.parted, posterior, rng)
             codes = compatible_codes(self.parted, codes, proposals, rng)
-        return self.declared.with_codes(self.shifts.applied(codes, rng))
+        codes = self.shifts.applied(codes, rng)
+        codes = self.declared.related_rows.related(codes, True, self.shifts.names)
+        return self.declared.with_codes(codes)
+
+    @cached_property
+    def identities(self) -> RowIdentities | None:
+        """The linear relations of the numbers of a row, with their noise; None without any.
+
+        Of rows about means of groups neither.
+        """
+        relations, noise = self.declared.relations, np.full(self.values.shape[1], NOISE_SHARE)
+        if not relations.identities or self.levels is not None:
+            return None
+        assert isinstance(self.units, AffineUnits)
+        return self.declared.related_rows.row_identities(self.units, noise)
 
     def drawn(
         self, distribution: RowsPosterior, m: int, rng: np.random.Generator
@@ -246,11 +262,10 @@ class DrawnRows(Generic[Frame]):
 
         Numbers with limits are drawn first, within these, and count as observed then.
         """
-        rows = np.arange(len(self.values))
         if self.limits is None:
             posterior = distribution.condition(self.values, self.precisions)
-            draws = posterior.draws(rows, rng, m)
-            draws = draws + np.sqrt(NOISE_SHARE) * rng.standard_normal(draws.shape)
+            posterior = attrs.evolve(posterior, identities=self.identities)
+            draws = posterior.drawn_observations(NOISE_SHARE, rng, m)
             yield from ((posterior, draw) for draw in draws)
             return
         cells = self.limits.rows, self.limits.columns
@@ -258,8 +273,8 @@ class DrawnRows(Generic[Frame]):
         for _ in range(m):
             values = drawn_within_limits(sited, self.values, self.precisions, rng)
             posterior = distribution.condition(values, self.precisions)
-            draw = posterior.draws(rows, rng, 1)[0]
-            draw = draw + np.sqrt(NOISE_SHARE) * rng.standard_normal(draw.shape)
+            posterior = attrs.evolve(posterior, identities=self.identities)
+            [draw] = posterior.drawn_observations(NOISE_SHARE, rng, 1)
             draw[cells] = values[cells]
             yield posterior, draw
 
@@ -755,7 +770,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         (True, np.float64(1.7))
         """
         posterior = self.demand_posterior("intervals")
-        rows = CodedRows.of(self.declared.columns, frame, unseen)
+        rows = self.declared.coded_rows(frame, unseen)
         new = rows.conditioned(posterior)
         predicted: dict[Any, Array] = {}
         if rows.applicability.has_conditions:

@@ -36,6 +36,8 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import like_frame, with_columns
+from mcframe.tables.related_rows import RelatedRows
+from mcframe.tables.relations import NO_RELATIONS, Relations
 
 
 @stored
@@ -55,23 +57,32 @@ class Declared(Generic[Frame]):
     columns : tuple of DeclaredColumn
         All columns in the order of the table.
     frame : narwhals.DataFrame
-        The original table.
+        The original table; with relations what follows from these is filled.
+    relations : Relations
+        The relations between the columns.
     """
 
     model: Model
     data: Mapping[str, Any]
     columns: tuple[DeclaredColumn, ...]
     frame: Any
+    relations: Relations = NO_RELATIONS
 
     @classmethod
-    def of(cls, columns: Sequence[DeclaredColumn], table: Any, model: Model) -> "Declared[Frame]":
+    def of(
+        cls,
+        columns: Sequence[DeclaredColumn],
+        table: Any,
+        model: Model,
+        relations: Relations = NO_RELATIONS,
+    ) -> "Declared[Frame]":
         """A table whose columns have their places, in any order, and a model of their blocks."""
         codes = {column.name: column.codes for column in columns if column.place is not None}
         limits = {column.name: column.limits for column in columns}
         data = data_of(columns, codes, table, model, limits)
         position = {name: k for k, name in enumerate(table.columns)}
         ordered = sorted(columns, key=lambda column: position[column.name])
-        return cls(model, data, tuple(ordered), table)
+        return cls(model, data, tuple(ordered), table, relations)
 
     @property
     def row_limits(self) -> RowLimits | None:
@@ -103,7 +114,8 @@ class Declared(Generic[Frame]):
         fit : Fit or Posterior
             Of this model, or of a changed one with the same blocks, to this data.
         """
-        return self.with_codes(predicted_codes(self.checked(fit), self.missing_entries()))
+        codes = predicted_codes(self.checked(fit), self.missing_entries())
+        return self.with_codes(self.related_rows.related(codes))
 
     def missing_entries(
         self, coding_class: type = BaseCoding
@@ -137,6 +149,13 @@ class Declared(Generic[Frame]):
         declared = {column.name: column for column in self.columns}
         columns = {name: column.column for name, column in declared.items()}
         return Applicability(declared, columns, self.frame.shape[0], is_table=True)
+
+    @property
+    def related_rows(self) -> RelatedRows:
+        """The rows of this table with their relations."""
+        declared = {column.name: column for column in self.columns}
+        columns = {name: column.column for name, column in declared.items()}
+        return RelatedRows(self.relations, declared, columns, self.frame.shape[0], is_table=True)
 
     def with_codes(
         self, codes: Mapping[Any, Array], predicted: Mapping[Any, Array] | None = None
@@ -183,8 +202,12 @@ class Declared(Generic[Frame]):
             If the frame is not a table, has a column that this one does not have, or values of
             another form.
         """
-        rows = CodedRows.of(self.columns, frame, unseen)
+        rows = self.coded_rows(frame, unseen)
         return data_of(self.columns, rows.codes, rows.table, self.model, rows.limits)
+
+    def coded_rows(self, frame: Any, unseen: Literal["missing", "error"] = "missing") -> CodedRows:
+        """New rows, coded like this table, with what follows from its relations."""
+        return CodedRows.of(self.columns, frame, unseen, self.relations)
 
     def complete_rows(
         self,
@@ -239,7 +262,7 @@ class Declared(Generic[Frame]):
         0    1.55    S
         1    1.85    L
         """
-        rows = CodedRows.of(self.columns, frame, unseen)
+        rows = self.coded_rows(frame, unseen)
         return rows.completed(rows.conditioned(self.checked(fit)))
 
     def predict(self, fit: Fit | Posterior, name: Any) -> Frame:
@@ -297,7 +320,7 @@ class Declared(Generic[Frame]):
         0  0.1  0.9
         1  0.9  0.1
         """
-        rows = CodedRows.of(self.columns, frame, unseen)
+        rows = self.coded_rows(frame, unseen)
         return self.predicted(rows.conditioned(self.checked(fit)), name, frame, rows.limits)
 
     def predicted(
@@ -351,7 +374,7 @@ class Declared(Generic[Frame]):
         answer = posterior
         limits: Mapping[Any, KnownLimits | None] = {name: column.limits}
         if not is_this_table:
-            coded = CodedRows.of(self.columns, frame, "missing")
+            coded = self.coded_rows(frame)
             answer, limits = coded.conditioned(posterior), coded.limits
         means = self.predicted(answer, name, rows, limits)
         if not isinstance(column.coding, Numbers):
@@ -401,9 +424,11 @@ class Declared(Generic[Frame]):
         return [("column", "missing", "taken for", "why"), *rows]
 
 
-def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared[Any]:
+def declared_of(
+    columns: Sequence[DeclaredColumn], table: Any, relations: Relations = NO_RELATIONS
+) -> Declared[Any]:
     """Return the data of columns that have their places, and a model with the weight 1."""
-    return Declared.of(columns, table, Model(blocks_of(columns), [NuclearNorm(1.0)]))
+    return Declared.of(columns, table, Model(blocks_of(columns), [NuclearNorm(1.0)]), relations)
 
 
 def values_like(column: DeclaredColumn, table: Any, codes: Array) -> Any:

@@ -162,6 +162,14 @@ class DeclaredColumn:
         assert isinstance(self.coding, Numbers)  # as all columns with limits have
         return self.coding.limits_on_scale(limits, self.is_rounded)
 
+    def with_values(self, column: Column) -> "DeclaredColumn":
+        """The column with further values; a scale of whole numbers holds them, too."""
+        coding = self.coding
+        if isinstance(coding, Numbers) and coding.whole not in (None, self.column.whole):
+            numbers = column.numbers[~np.isnan(column.numbers)]
+            coding = attrs.evolve(coding, whole=(int(np.min(numbers)), int(np.max(numbers))))
+        return attrs.evolve(self, column=column, coding=coding)
+
     def rounded(self, codes: Array) -> Array:
         """Codes as values of the column may be drawn: whole ones where all observed ones are."""
         return np.rint(codes) if self.has_whole_values else codes

@@ -452,18 +452,20 @@ def with_scales(
     codes: Array,
     may_have_atom: bool = True,
     known_limits: KnownLimits | None = None,
+    may_change: bool = True,
 ) -> tuple[Numbers, Numbers]:
     """Return a coding of numbers on the scale nearest to no scale, and on the best one.
 
     Codes are those of the column (n,), NaN where missing. Fewer than ten numbers and few different
-    ones, such as answers from 1 to 5, stay as they are. Beside limits there is no point mass.
+    ones, such as answers from 1 to 5, stay as they are, and so do those that may not change.
+    Beside limits there is no point mass.
     """
     numbers = codes[~np.isnan(codes)]
     whole = bool(np.all(np.rint(numbers) == numbers))
     lower, upper = coding.lower / coding.unit, coding.upper / coding.unit
     if known_limits is not None:
         known_limits, may_have_atom = known_limits.at(known_limits.cells), False
-    atom = atom_of(numbers) if may_have_atom else None
+    atom = atom_of(numbers) if may_have_atom and may_change else None
     if atom is not None:
         numbers = numbers[numbers != atom]
         lower = atom if np.isinf(lower) and np.all(numbers > atom) else lower
@@ -476,7 +478,7 @@ def with_scales(
         ends = np.concatenate([known_limits.lower, known_limits.upper])
         spanned = np.concatenate([numbers, ends[np.isfinite(ends)]])
     support = Support.of(spanned, lower, upper, whole)
-    if n_distinct < min(12, max(3, numbers.size // 2)):  # answers on a scale
+    if not may_change or n_distinct < min(12, max(3, numbers.size // 2)):  # answers on a scale
         coding = attrs.evolve(coding, support=(support.lower, support.upper))
         return coding, coding
     if known_limits is not None:  # those beyond the support say nothing

@@ -48,8 +48,14 @@ class CoMissingness:
         return hidden
 
     @classmethod
-    def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "CoMissingness"]:
-        """Return that of each column that is missing together with others, by column."""
+    def of_columns(
+        cls, missing: Mask, rng: np.random.Generator, related: Mask | None = None
+    ) -> dict[int, "CoMissingness"]:
+        """Return that of each column that is missing together with others, by column.
+
+        Where a column and another one are ``related`` (a mask of pairs), an entry of this one is
+        hidden wherever the donor lacks it: all of them together would determine each one.
+        """
         n, numbers, counts = len(missing), missing.astype(np.float32), missing.sum(axis=0)
         by_column, shares = {}, counts / n
         # Of all pairs of columns one is expected to differ as far by chance.
@@ -67,13 +73,15 @@ class CoMissingness:
             co_missing = share_if_missing - share_if_observed > np.maximum(
                 LEAST_EXCESS_MISSING, deviations * sds
             )
+            tied = np.zeros_like(co_missing) if related is None else related[column]
             co_missing[column] = False
-            if co_missing.any():
+            if co_missing.any() or tied.any():
                 probabilities = np.zeros(co_missing.size)
                 excess = (share_if_missing - share_if_observed)[co_missing]
                 probabilities[co_missing] = (
                     excess / (share_if_missing * (1.0 - share_if_observed))[co_missing]
                 )
+                probabilities[tied] = 1.0
                 donors = rng.choice(np.flatnonzero(missing[:, column]), n)
                 by_column[int(column)] = cls(missing, donors, probabilities, rng.random(n))
         return by_column

@@ -41,6 +41,7 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.marginals import with_scales
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, takes_factors
+from mcframe.tables.relations import NO_RELATIONS, Relations
 from mcframe.tables.rows_choice import RowsChoice, choose_rows, nearest_prior
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
@@ -78,6 +79,8 @@ class CodedTable:
         The limits of numbers that are known of missing entries.
     groups : RowGroups or None
         Of all rows of the table, where these have means of groups.
+    relations : Relations
+        Between the columns.
     """
 
     frame: Any
@@ -90,6 +93,7 @@ class CodedTable:
     best_codings: Mapping[Any, Numbers]
     limits: RowLimits | None = None
     groups: RowGroups | None = None
+    relations: Relations = NO_RELATIONS
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
         """Numbers of the rows by codings of columns, which take as many numbers as before."""
@@ -271,7 +275,13 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     most_numbers = len(modelled) + sum(column.block_coding.width for column in modelled)
     may_have_atom = not is_wide(n_rows, most_numbers)  # of which numbers are missing together
     scales = {
-        column.name: with_scales(column.coding, column.codes, may_have_atom, column.limits)
+        column.name: with_scales(
+            column.coding,
+            column.codes,
+            may_have_atom,
+            column.limits,
+            may_change=column.name not in table.relations.identity_columns,
+        )
         for column in modelled
         if isinstance(column.coding, Numbers) and column.coding.has_scale
     }
@@ -288,7 +298,8 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     codes = np.column_stack([column.codes[rows] for column in modelled])
     best_codings = {name: best for name, (_, best) in scales.items() if best.scale_gain > 0.0}
     coded = CodedTable(
-        table.frame, modelled, others, rows, codes, codes, column_of_number, best_codings
+        *(table.frame, modelled, others, rows, codes, codes, column_of_number, best_codings),
+        relations=table.relations,
     )
     return coded.with_codings({})
 
@@ -324,7 +335,8 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
     missing = np.isnan(coded.codes)
     for k, declared in enumerate(coded.columns):  # of which limits are known is not missing
         missing[:, k] &= ~declared.column.limited[coded.rows]
-    co_missing = CoMissingness.of_columns(missing, rng)
+    related = coded.relations.pairs([column.name for column in coded.columns])
+    co_missing = CoMissingness.of_columns(missing, rng, related)
     work_per_entry = max(len(co_missing), 1) * float(coded.column_of_number.size) ** 3
     n_held_out = max(FEWEST_CO_MASKED, int(MOST_OPERATIONS / work_per_entry))
     for column in co_missing:
@@ -379,10 +391,12 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
     """Estimate the posterior of all rows of the table, and predict what was held out by it."""
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
     model = choice.model([number_block(NUMBERS_BLOCK)], coded.groups)
-    declared = Declared.of([*coded.columns, *coded.other_columns], coded.frame, model)
+    columns = [*coded.columns, *coded.other_columns]
+    declared = Declared.of(columns, coded.frame, model, coded.relations)
     posterior, final_moments = choice.posterior(
         model, declared.data, folds, chosen.moments, declared.row_limits, random_state=seed
     )
+    posterior = declared.related_rows.of_posterior(posterior)
     return EstimatedRows(posterior, declared, final_moments)
 
 

@@ -26,6 +26,11 @@ class Shifts:
 
     columns: tuple[tuple[DeclaredColumn, float], ...] = ()
 
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column, _ in self.columns)
+
     @classmethod
     def of(cls, declared: Declared[Any], shifts: Any) -> "Shifts":
         """Return the shifts of a dict from column name to number, or a ``ModelError``."""
