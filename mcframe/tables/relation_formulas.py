@@ -213,7 +213,7 @@ class Equation:
             raise refusal(
                 text,
                 f"column {plain(both[0])!r} stands on both sides",
-                "bring it to one side",
+                "write it on one side alone",
             )
         if isinstance(right.node, ast.Name) and not isinstance(left.node, ast.Name):
             left, right = right, left
