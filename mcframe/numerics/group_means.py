@@ -16,8 +16,11 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import FAST_MATH
-from mcframe.numerics.row_mixtures import IncompleteRows, invert, root_of
-from mcframe.runtime.machine import check_time, compiled
+from mcframe.numerics.row_mixtures import IncompleteRows, invert, root_of, roots_of
+from mcframe.runtime.machine import check_time, compiled, share
+
+# The groups of a table are worked on in at most so many parts, by the size of the table alone.
+PARTS = 16
 
 
 @stored
@@ -45,7 +48,10 @@ class GroupMeans:
     @cached_property
     def roots(self) -> Array:
         """The lower Cholesky factors of the covariances (G x d x d)."""
-        return np.array([root_of(covariance) for covariance in self.covariances])
+        if self.covariances.strides[0] == 0:  # one for all groups
+            root = root_of(self.covariances[0])
+            return np.broadcast_to(root, self.covariances.shape)
+        return roots_of(self.covariances)
 
     def draw(self, rng: np.random.Generator) -> Array:
         """A draw of all means (G x d)."""
@@ -70,14 +76,23 @@ class GroupMeans:
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(self.means) + 1))
         means, covariances = np.array(self.means), np.array(self.covariances)
-        products = np.zeros_like(covariance)
-        roots = self.roots
-        check_time()
-        means_of_groups(
-            order, starts, table.values, table.precisions, np.ascontiguousarray(covariance),
-            roots, means, covariances, products,
-        )  # fmt: skip
-        return GroupMeans(means, covariances), products
+        roots, within = self.roots, np.ascontiguousarray(covariance)
+        cuts = np.unique(np.searchsorted(starts, np.linspace(0, order.size, PARTS + 1)))
+        cuts[0], cuts[-1] = 0, len(self.means)
+        sums = np.zeros((cuts.size, *covariance.shape))
+
+        def part(first: int, last: int) -> None:
+            for k in range(first, last):
+                groups_of_part = slice(cuts[k], cuts[k + 1])
+                check_time()
+                means_of_groups(
+                    order, starts[cuts[k] : cuts[k + 1] + 1], table.values, table.precisions,
+                    within, roots[groups_of_part], means[groups_of_part],
+                    covariances[groups_of_part], sums[k],
+                )  # fmt: skip
+
+        share(part, range(cuts.size))
+        return GroupMeans(means, covariances), np.sum(sums, axis=0)
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
@@ -204,8 +219,14 @@ def variances_added_left_out(
         seen = observed[rows]
         inverses = inverses_of_observed(np.where(seen, 1.0 / noise, 0.0), covariance)
         spread = of_groups.covariances[groups[rows]]
-        for column in np.unique(column_of_number):
+        # Columns of one number are all done together.
+        diagonals = np.where(seen, np.einsum("nii->ni", inverses), 1.0)
+        responses = inverses / diagonals[:, :, None]
+        single = np.sum((responses @ spread) * responses, axis=2)
+        added[rows] = np.where(seen, single, np.nan)
+        for column in np.flatnonzero(np.bincount(column_of_number) > 1):
             places = np.flatnonzero(column_of_number == column)
+            added[rows][:, places] = np.nan
             whole = np.flatnonzero(seen[:, places].all(axis=1))
             blocks = inverses[whole][:, places[:, None], places]
             responses = np.linalg.solve(blocks, inverses[whole][:, places])

@@ -98,6 +98,17 @@ def root_of(covariance: Array) -> Array:
             step *= 4.0
 
 
+def roots_of(matrices: Array) -> Array:
+    """The lower Cholesky factors of symmetric matrices (... x d x d)."""
+    spreads = np.sqrt(np.einsum("...ii->...i", matrices))
+    try:
+        scaled = matrices / spreads[..., None, :] / spreads[..., None]
+        return np.asarray(spreads[..., None] * np.linalg.cholesky(scaled))
+    except np.linalg.LinAlgError:  # one of them is singular up to rounding
+        flat = matrices.reshape(-1, *matrices.shape[-2:])
+        return np.array([root_of(matrix) for matrix in flat]).reshape(matrices.shape)
+
+
 @stored(
     formerly=("Form", "mcframe.numerics.row_mixtures.Form"),
     renamed_fields={

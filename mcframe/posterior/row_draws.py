@@ -16,7 +16,7 @@ from mcframe.contracts.errors import BackendError
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
-from mcframe.numerics.row_mixtures import IncompleteRows, root_of
+from mcframe.numerics.row_mixtures import IncompleteRows, roots_of
 from mcframe.posterior.gaussians import SINGULAR_MESSAGE
 from mcframe.posterior.observed_chains import ChainState
 from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsParameters, RowsPrior
@@ -27,17 +27,6 @@ from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsParameters, R
 MOST_COMPONENT_DRAWS, DRAWS_OF_CHAIN = 200, 25
 AUGMENTED_NUMBERS = 1_000_000
 AUGMENTED_BURN_IN, AUGMENTED_SPACING = 20, 3
-
-
-def roots_of(matrices: Array) -> Array:
-    """The lower Cholesky factors of symmetric matrices (... x d x d)."""
-    spreads = np.sqrt(np.einsum("...ii->...i", matrices))
-    try:
-        scaled = matrices / spreads[..., None, :] / spreads[..., None]
-        return np.asarray(spreads[..., None] * np.linalg.cholesky(scaled))
-    except np.linalg.LinAlgError:  # one of them is singular up to rounding
-        flat = matrices.reshape(-1, *matrices.shape[-2:])
-        return np.array([root_of(matrix) for matrix in flat]).reshape(matrices.shape)
 
 
 @stored
