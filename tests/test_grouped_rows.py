@@ -294,6 +294,7 @@ def test_wrong_groups_of_a_term_are_named(options, message):
         (["a"] * 3, r"groups has the shape \(3,\); one value for each of the 240 rows"),
         (["a"] * 240, "one label for all rows; at least 2 groups"),
         ([*["a", None] * 120], "groups: row 1 has no group"),
+        ([*["a", {}] * 120], r"groups: row 1 has \{\}, which is no label"),
     ],
 )
 def test_wrong_groups_of_a_table_are_named(groups, message):

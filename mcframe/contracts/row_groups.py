@@ -61,4 +61,9 @@ def labels_of(groups: Any, what: str) -> Sequence[Any]:
     for row, label in enumerate(values):
         if label is None or label != label:  # NaN
             raise DataError(f"{what}: row {row} has no group; each needs one")
+        if isinstance(label, list | dict | set):
+            raise DataError(
+                f"{what}: row {row} has {label!r}, which is no label; texts, numbers or dates are"
+                " needed"
+            )
     return values

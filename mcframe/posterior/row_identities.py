@@ -16,8 +16,14 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.rounding import EPS, RESULT_ROUNDING
 from mcframe.contracts.stored_classes import stored
-from mcframe.numerics.row_mixtures import Conditionals, IncompleteRows, moments_of, rows_by_pattern
-from mcframe.posterior.row_draws import drawn_places, roots_of
+from mcframe.numerics.row_mixtures import (
+    Conditionals,
+    IncompleteRows,
+    moments_of,
+    roots_of,
+    rows_by_pattern,
+)
+from mcframe.posterior.row_draws import drawn_places
 from mcframe.runtime.machine import check_time
 
 if TYPE_CHECKING:
