@@ -221,7 +221,7 @@ def variances_added_left_out(
         spread = of_groups.covariances[groups[rows]]
         # Columns of one number are all done together.
         diagonals = np.where(seen, np.einsum("nii->ni", inverses), 1.0)
-        responses = inverses / diagonals[:, :, None]
+        responses: Array = inverses / diagonals[:, :, None]
         single = np.sum((responses @ spread) * responses, axis=2)
         added[rows] = np.where(seen, single, np.nan)
         for column in np.flatnonzero(np.bincount(column_of_number) > 1):
