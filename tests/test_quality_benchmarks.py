@@ -285,6 +285,16 @@ def test_labels_are_compared(tmp_path):
 
 
 @needs_data
+def test_published_folds_are_compared(tmp_path):
+    chosen = ["--quick", "--out", tmp_path, "--folds", "1", "--models", "all attributes"]
+    said = printed("rating_folds.py", *chosen)
+    [run] = map(json.loads, (tmp_path / "runs.jsonl").read_text().splitlines())
+    assert 0.8 < run["rmse"] < 1.2
+    assert 0.7 < run["covered"] < 1.0
+    assert "| all attributes | " in said
+
+
+@needs_data
 def test_ratings_are_compared(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--seeds", "0", "--methods"]
     said = printed("ratings.py", *chosen, "mc.posterior", "mc.path", "implicit")
