@@ -31,6 +31,8 @@ class RowGroups:
     @classmethod
     def of(cls, groups: Any, what: str = "groups") -> "RowGroups":
         """The groups of rows with these labels; a ``DataError`` names a row without one."""
+        if isinstance(groups, RowGroups):
+            return groups
         labels = labels_of(groups, what)
         numbers: dict[Any, int] = {}
         for label in labels:

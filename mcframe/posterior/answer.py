@@ -515,7 +515,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         if row_attributes is not None and self.options.get("row_attributes") is None:
             raise DataError(
                 "row_attributes of new rows were given, and the posterior was made without any;"
-                " drop them, or give mc.posterior those of its rows"
+                " drop them, or estimate the posterior with those of its rows"
             )
         new_tables = tables_of_new_rows(self.problem, data)
         first, tables = next(iter(new_tables.values())), {}

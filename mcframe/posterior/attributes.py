@@ -178,8 +178,8 @@ def read_new_rows(
         needed = f"{listed(names)} of each new row" if names else "no attributes"
         raise DataError(
             f"{listed(new_names) if new_names else 'no row_attributes'} of new rows were"
-            f" given, and the fit needs {needed}; give condition(data, row_attributes=...) what"
-            " mc.posterior had, of the new rows"
+            f" given, and the fit needs {needed}; give as row_attributes what the posterior had,"
+            " of the new rows"
         )
     numbers = []
     for group in groups:
@@ -266,8 +266,7 @@ def dense_numbers(name: str, raw: Any, n: int) -> tuple[Array, tuple[Any, ...] |
         if len(at) > 1:
             place += f", attribute {at[1] if labels is None else repr(labels[at[1]])}"
         raise DataError(
-            f"{name}: {place} is {as_given(error.value)}, no number; give indicators"
-            " of categories, for example by pandas.get_dummies"
+            f"{name}: {place} is {as_given(error.value)}, no number; give indicators of categories"
         ) from None
     except (TypeError, ValueError, OverflowError):
         raise DataError(

@@ -401,7 +401,7 @@ def refuse_beside_attributes(model: Model, data: Any, method: str, checkpoint: o
     elif any(isinstance(term, PriorOfRows) for term in model.terms):
         reason = (
             "a Gaussian of rows has no factors that could depend on attributes; take"
-            " mc.NuclearNorm(), or give the attributes as a block of the data"
+            f" {wording().word('NuclearNorm')}, or give the attributes as a block of the data"
         )
     if reason:
         raise BackendError(f"row_attributes or column_attributes: {reason}")

@@ -16,14 +16,6 @@ from mcframe.contracts.validators import is_word, number, positive, read_only_ma
 from mcframe.contracts.wording import wording
 from mcframe.numerics.row_squares import RowSquares
 
-
-def row_groups_of(groups: Any) -> RowGroups | None:
-    """The groups of rows, of a label for each."""
-    if groups is None or isinstance(groups, RowGroups):
-        return groups
-    return RowGroups.of(groups, "GaussianRows: groups")
-
-
 # Entries across the diagonal may differ by this share of the product of the standard deviations.
 SYMMETRY_TOLERANCE = 1e-8
 
@@ -110,11 +102,12 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     weight: float = attrs.field(default=1.0, validator=positive)
     components: int | str = attrs.field(default=1, kw_only=True)
     prior_rows: float | None = attrs.field(default=None, kw_only=True)
-    groups: RowGroups | None = attrs.field(default=None, kw_only=True, converter=row_groups_of)
+    groups: Any = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_components(self.components, self.covariance)
         if self.groups is not None:
+            object.__setattr__(self, "groups", RowGroups.of(self.groups))
             check_groups(self.groups, self.components, self.covariance)
         if self.prior_rows is not None:
             rows = number(self.prior_rows, "GaussianRows: prior_rows")

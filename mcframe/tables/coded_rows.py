@@ -371,7 +371,7 @@ def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str
 
 def refuse_limits_in_groups(has_groups: bool, limits: Mapping[Any, KnownLimits | None]) -> None:
     """Raise a ``ModelError`` where rows have groups, and cells of a column limits."""
-    limited = [name for name, known in limits.items() if known is not None]
+    limited = [name for name, of_column in limits.items() if of_column is not None]
     if has_groups and limited:
         raise ModelError(
             f"column {plain(limited[0])!r} has cells with limits, and rows in groups have none;"

@@ -10,7 +10,7 @@ from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.validators import plain
 from mcframe.selection.splitters import check_length
 from mcframe.tables.column_types import ReadTable
-from mcframe.tables.declared_column import DeclaredColumn, of_groups, placed_columns
+from mcframe.tables.declared_column import of_groups, placed_columns
 from mcframe.tables.gaps import meant_column
 
 
@@ -46,8 +46,10 @@ def with_groups(table: ReadTable, groups: Any) -> tuple[ReadTable, RowGroups | N
             f"no column is left for a model beside {plain(groups)!r}, the groups of the rows; give"
             " groups as a sequence of labels to use the column, too"
         )
+    labels = np.array(columns[groups].column.values, dtype=object)
+    labels[columns[groups].column.missing] = None
     return attrs.evolve(table, columns=changed), RowGroups.of(
-        labels_of_column(columns[groups]), f"column {plain(groups)!r} of groups"
+        labels, f"column {plain(groups)!r} of groups"
     )
 
 
@@ -58,10 +60,3 @@ def is_hashable(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def labels_of_column(column: DeclaredColumn) -> Any:
-    """The labels in a column, None where they are missing."""
-    cells = np.array(column.column.values, dtype=object)
-    cells[column.column.missing] = None
-    return cells
