@@ -517,7 +517,8 @@ def dated(place):
     """A table with dates as days, months and years, and its saved answer."""
     days = [f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024" for k in range(60)]
     cells = [
-        f"{day},{k % 7}.5,<1" if k == 3 else f"{day},{k % 7}.5,{k}" for k, day in enumerate(days)
+        f"{day},{k % 7}.5,about 1" if k == 3 else f"{day},{k % 7}.5,{k}"
+        for k, day in enumerate(days)
     ]
     Path("dated.csv").write_text("day,x,y\n" + "\n".join(cells) + "\n")
     types = ["--types", "day=date", "--types", "y=number"]

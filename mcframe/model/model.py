@@ -35,6 +35,7 @@ from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.storage.serializing import from_text, to_text
 
 
+@stored
 @attrs.frozen(eq=False)
 class Observations:
     """A block's data with weights w and offsets o: the loss of an entry is ``w * l(z + o, y)``.

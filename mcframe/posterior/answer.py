@@ -30,7 +30,7 @@ from mcframe.contracts.validators import (
 from mcframe.fitting.base_answer import BlockAnswer
 from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
 from mcframe.fitting.prediction import Cells, checked_places, table_of_values
-from mcframe.model import Model
+from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.posterior.attributes import storable
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
@@ -532,20 +532,10 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         engine = self.engine.with_row_attributes(row_attributes, observed)
         if groups is None:
             return attrs.evolve(self, engine=engine.condition(observed), tables=tables)
-        engine = engine.condition(observed, self.groups_of_new_rows(groups, first.shape[0]))
+        engine = engine.condition(
+            observed, groups_of_new_rows(self.problem, groups, first.shape[0])
+        )
         return attrs.evolve(self, engine=engine, tables=tables)
-
-    def groups_of_new_rows(self, groups: Any, n_rows: int) -> IntArray:
-        """The group of each new row, by its label."""
-        prior = self.problem.terms[0]
-        if not isinstance(prior, PriorOfRows) or prior.groups is None:
-            raise ModelError("groups were given, and the rows of the fit have none; drop groups=")
-        numbers = prior.groups.of_new_rows(groups)
-        if numbers.size != n_rows:
-            raise DataError(
-                f"groups has {numbers.size} labels; one for each of the {n_rows} rows is needed"
-            )
-        return numbers
 
     def predict_rows(
         self, block: str, data: Mapping[str, object], *, row_attributes: Any = None
@@ -866,6 +856,19 @@ def rounded_interval(
         lambda part: part.rounded_interval(level, rounded, edges),
     ).reshape(-1, 2)
     return ends[:, 0], ends[:, 1]
+
+
+def groups_of_new_rows(problem: Problem, groups: Any, n_rows: int) -> IntArray:
+    """The group of each new row, by its label."""
+    prior = problem.terms[0]
+    if not isinstance(prior, PriorOfRows) or prior.groups is None:
+        raise ModelError("groups were given, and the rows of the fit have none; drop groups=")
+    numbers = prior.groups.of_new_rows(groups)
+    if numbers.size != n_rows:
+        raise DataError(
+            f"groups has {numbers.size} labels; one for each of the {n_rows} rows is needed"
+        )
+    return numbers
 
 
 def posterior_of(

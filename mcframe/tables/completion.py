@@ -1139,7 +1139,7 @@ REPORT_COLUMNS = (
     *("column", "type", "missing", "limits", "loss", "error", "error_of_constant", "measure"),
     *("sd", "shift", "missingness_auc", "weight", "scale", "between_groups"),
 )
-NOT_PRINTED = "missingness_auc", "weight", "scale", "between_groups"
+NOT_PRINTED = "limits", "missingness_auc", "weight", "scale", "between_groups"
 PRINTED_COLUMNS = tuple(name for name in REPORT_COLUMNS if name not in NOT_PRINTED)
 
 

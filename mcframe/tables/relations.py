@@ -81,7 +81,7 @@ def relation(text: str, tolerance: float | None = None) -> Relation:
     Examples
     --------
     >>> import pandas as pd, mcframe as mc
-    >>> frame = pd.DataFrame({"food": [1.0, 2.0, None, 4.0] * 5, "rent": [5.0, 7.0, 6.0, 8.0] * 5})
+    >>> frame = pd.DataFrame({"food": [1.1, 2.2, None, 4.4] * 5, "rent": [5.0, 7.0, 6.0, 8.0] * 5})
     >>> frame["total"] = frame["food"] + frame["rent"]
     >>> frame.loc[2, "total"] = 9.2
     >>> within = mc.relation("total = food + rent", tolerance=0.5)
