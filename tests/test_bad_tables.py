@@ -201,10 +201,11 @@ def lists_of(table):
 def check_observed_entries(found, given, declared):
     """What was observed stands there, and nothing is missing in columns of the model."""
     series = nw.from_native(given, eager_only=True)
-    found, given = lists_of(found), lists_of(given)
+    found, given, columns = lists_of(found), lists_of(given), {}
     for each in declared.columns:
         own = read_column_like(series.get_column(each.name), each.column)
         own = attrs.evolve(own, given_limits=each.column.given_limits)
+        columns[each.name] = own
         converted = each.is_filled and own.is_converted
         gaps = own.missing if each.is_filled else np.zeros(len(series), dtype=bool)
         for now, before, gap in zip(found[each.name], given[each.name], gaps, strict=True):
@@ -216,15 +217,16 @@ def check_observed_entries(found, given, declared):
                 assert now == before
             elif each.place is not None:
                 assert now is not None
-    check_limits(found, declared)
+    check_limits(found, declared, columns)
 
 
-def check_limits(found, declared):
-    """Cells that are known to limits lie within these."""
+def check_limits(found, declared, columns=None):
+    """Cells that are known to limits, in the table or in other columns, lie within these."""
     for each in declared.columns:
-        if each.place is None or each.limits is None:
+        column = each.column if columns is None else columns[each.name]
+        if each.place is None or each.limits_of(column) is None:
             continue
-        cells, column = each.column.limited, each.column
+        cells = column.limited
         lower, upper = column.limits.lower[cells], column.limits.upper[cells]
         values = [value for value, limited in zip(found[each.name], cells, strict=True) if limited]
         for value, low, high in zip(values, lower, upper, strict=True):

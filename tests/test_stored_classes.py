@@ -215,6 +215,7 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
         mc.relation("x = 2 * y", tolerance=0.1),
         RowIdentities(np.ones((1, 2)), np.zeros(1), np.ones(2)),
         mc.RiskMixture(pn=1.0, missing_rate=0.5, likelihood=mc.Bernoulli("logit")),
+        mc.Observations(np.array([[1.0, np.nan]]), lower=np.array([[np.nan, 2.0]])),
     ]
     for value in instances_in([*answers, *held, *words], seen):
         kinds.add(type(value))
