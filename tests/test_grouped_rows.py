@@ -12,9 +12,9 @@ from scipy.stats import multivariate_normal
 import mcframe as mc
 from mcframe.numerics.group_means import GroupMeans, variances_added, variances_added_left_out
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
-from mcframe.posterior.grouped_draws import drawn_levels
+from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
 from mcframe.posterior.grouped_rows import conditionals_in_groups
-from mcframe.posterior.rows import draws_in_groups, fit_rows
+from mcframe.posterior.rows import fit_rows
 
 NOISE = 0.01
 
@@ -68,7 +68,8 @@ def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_
     )
     table = table_of(x, groups)
     prior = GroupMeans.same(mean, between, n_groups)
-    means, products = prior.given(table, groups, within)
+    means, products = prior.given_with_products(table, groups, within)
+    np.testing.assert_array_equal(prior.given(table, groups, within).means, means.means)
     rows = RowMixture(np.zeros(1), np.zeros((1, d)), within[None])
     cells = conditionals_in_groups(table, rows, means)
     z, covariance, _ = dense_posterior(x, groups, mean, within, between)
@@ -119,14 +120,12 @@ def test_draws_have_the_moments_of_the_posterior():
     rng = np.random.default_rng(3)
     _, x, groups = drawn_rows(rng, 40, 3, 6)
     table = table_of(x, groups)
-    prior = GroupMeans.same(np.zeros(3), drawn_covariance(rng, 3), 6)
-    within = drawn_covariance(rng, 3)
-    means, _ = prior.given(table, groups, within)
+    between, within = drawn_covariance(rng, 3), drawn_covariance(rng, 3)
     rows = RowMixture(np.zeros(1), np.zeros((1, 3)), within[None])
-    draws, cells = (
-        draws_in_groups(rows, table, means, rng, 4000),
-        conditionals_in_groups(table, rows, means),
-    )
+    levels = DrawnLevels(rows, np.zeros(3), between)
+    means = levels.means_given(table, 6)
+    draws = np.array([levels.rows(table, means.draw(rng), rng) for _ in range(4000)])
+    cells = conditionals_in_groups(table, rows, means)
     sds = np.sqrt(cells.variances[0])
     assert np.max(np.abs(draws.mean(axis=0) - cells.means[0]) / sds) < 5.0 / np.sqrt(4000)
     np.testing.assert_allclose(draws.std(axis=0) / sds, 1.0, atol=0.08)
@@ -182,7 +181,7 @@ def test_a_table_is_filled_from_the_groups_of_its_rows():
     by_labels = mc.complete(frame.drop(columns="school"), groups=frame["school"])
     renamed = mc.complete(
         frame.drop(columns="school"),
-        groups=[len(name) * 0.5 + hash(name) for name in frame["school"]],
+        groups=[0.5 - 3.0 * int(name.split()[1]) for name in frame["school"]],
     )
     for other in (by_labels, renamed):
         pd.testing.assert_frame_equal(other.table, grouped.table.drop(columns="school"))

@@ -85,14 +85,12 @@ def measured(shape, method, seed):
     values, variances = map(np.array, zip(*(estimates(d, groups) for d in draws), strict=True))
     pooled = mc.pool(values, variances)
     lower, upper = pooled.interval(0.95)
-    whole = table["y"].groupby(groups).mean()  # 0 over all groups
     holds = (lower <= [SLOPE, 0.0]) & (upper >= [SLOPE, 0.0])
     return {
         "slope": bool(holds[0]),
         "mean": bool(holds[1]),
         "bias": float(pooled.estimate[0] - SLOPE),
         "width": float(upper[0] - lower[0]),
-        "error of mean": float(pooled.estimate[1] - whole.mean()),
     }
 
 

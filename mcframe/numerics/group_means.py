@@ -58,7 +58,11 @@ class GroupMeans:
         normal = rng.standard_normal((*self.means.shape, 1))
         return np.asarray(self.means + (self.roots @ normal)[..., 0])
 
-    def given(
+    def given(self, table: IncompleteRows, groups: IntArray, covariance: Array) -> "GroupMeans":
+        """The distributions given the rows of a table; arguments as in ``given_with_products``."""
+        return self.solved(table, groups, covariance, needs_products=False)[0]
+
+    def given_with_products(
         self, table: IncompleteRows, groups: IntArray, covariance: Array
     ) -> tuple["GroupMeans", Array]:
         """The distributions given the rows of a table, and the sum over rows of P V P.
@@ -73,6 +77,12 @@ class GroupMeans:
         covariance : array (d x d)
             W.
         """
+        return self.solved(table, groups, covariance, needs_products=True)
+
+    def solved(
+        self, table: IncompleteRows, groups: IntArray, covariance: Array, needs_products: bool
+    ) -> tuple["GroupMeans", Array]:
+        """The distributions, and the sum over rows of P V P, 0 where it is not needed."""
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(self.means) + 1))
         means, covariances = np.array(self.means), np.array(self.covariances)
@@ -88,7 +98,7 @@ class GroupMeans:
                 means_of_groups(
                     order, starts[cuts[k] : cuts[k + 1] + 1], table.values, table.precisions,
                     within, roots[groups_of_part], means[groups_of_part],
-                    covariances[groups_of_part], sums[k],
+                    covariances[groups_of_part], sums[k], needs_products,
                 )  # fmt: skip
 
         share(part, range(cuts.size))
@@ -117,9 +127,13 @@ def inverse_of_row(precisions, covariance, places, panel, columns, factors):  # 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
 def means_of_groups(  # type: ignore[no-untyped-def]
-    order, starts, values, precisions, covariance, roots, means, covariances, products
-):
-    """Means and covariances of groups in place of those of their prior, and the sum of P V P."""
+    order, starts, values, precisions, covariance, roots, means, covariances, products,
+    needs_products,
+):  # fmt: skip
+    """Means and covariances of groups in place of those of their prior, and the sum of P V P.
+
+    The inverses are found twice, since those of a large group would take ``n m^2`` numbers.
+    """
     d = covariance.shape[0]
     places, identity = np.empty(d, np.int64), np.eye(d)
     panel, columns, factors = np.empty((4, d)), np.empty((4, d)), np.empty((4, d))
@@ -141,6 +155,8 @@ def means_of_groups(  # type: ignore[no-untyped-def]
         spread = np.dot(root, np.linalg.solve(inner, np.ascontiguousarray(root.T)))
         covariances[g] = 0.5 * (spread + spread.T)
         means[g] += np.dot(spread, linear)
+        if not needs_products:
+            continue
         for k in range(starts[g], starts[g + 1]):
             row = order[k]
             inverse = inverse_of_row(precisions[row], covariance, places, panel, columns, factors)

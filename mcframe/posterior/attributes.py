@@ -242,11 +242,11 @@ def sparse_numbers(name: str, raw: Any, n: int) -> Any:
     matrix = matrix.astype(np.float64)
     check_rows(name, matrix.shape[0], n)
     if not np.all(np.isfinite(matrix.data)):
-        row = int(np.flatnonzero(~np.isfinite(matrix.tocoo().data))[0])
-        place = matrix.tocoo()
+        entries = matrix.tocoo()
+        wrong = int(np.flatnonzero(~np.isfinite(entries.data))[0])
         raise DataError(
-            f"{name}: row {place.row[row]}, attribute {place.col[row]} is"
-            f" {place.data[row]}; a sparse matrix needs finite numbers (an array"
+            f"{name}: row {entries.row[wrong]}, attribute {entries.col[wrong]} is"
+            f" {entries.data[wrong]}; a sparse matrix needs finite numbers (an array"
             " may have NaN as gaps)"
         )
     return matrix
@@ -308,5 +308,5 @@ def labels_of(raw: Any) -> tuple[Any, ...] | None:
 
 def shape_of(raw: Any) -> tuple[int, int]:
     """Rows and attributes of what is given."""
-    shape = np.shape(raw) if not hasattr(raw, "shape") else tuple(raw.shape)
+    shape = np.shape(raw)
     return (shape[0], 1) if len(shape) == 1 else (shape[0], shape[1])

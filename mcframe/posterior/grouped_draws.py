@@ -46,7 +46,7 @@ class DrawnLevels:
     def means_given(self, table: IncompleteRows, n_groups: int) -> GroupMeans:
         """The means of so many groups given the rows of a table."""
         prior = GroupMeans.same(self.mean, self.between, n_groups)
-        return prior.given(table, table.members, self.within.covariances[0])[0]
+        return prior.given(table, table.members, self.within.covariances[0])
 
     def rows(self, table: IncompleteRows, means: Array, rng: np.random.Generator) -> Array:
         """A draw of the rows of a table (n x d) given means of groups (G x d)."""

@@ -111,7 +111,7 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
         rows, groups = self.within.expected, self.between.expected
         covariance, of_row = rows.covariances[0], table.members
         prior = GroupMeans.same(groups.means[0], groups.covariances[0], self.n_groups)
-        means, products = prior.given(table, of_row, covariance)
+        means, products = prior.given_with_products(table, of_row, covariance)
         moments = expectation(table.minus(means.means[of_row]), rows)
         scatters = moments.scatters + covariance @ products @ covariance
         deviations = means.means - groups.means[0]
@@ -153,13 +153,13 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
         if prior is None:
             new = self.new_groups
             prior = GroupMeans.same(new.means[0], new.covariances[0], self.n_groups)
-        return prior.given(table, table.members, self.predictive.covariances[0])[0]
+        return prior.given(table, table.members, self.predictive.covariances[0])
 
     def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
         rows, groups = self.within.expected, self.between.expected
         prior = GroupMeans.same(groups.means[0], groups.covariances[0], self.n_groups)
-        means = prior.given(table, table.members, rows.covariances[0])[0]
+        means = prior.given(table, table.members, rows.covariances[0])
         cells = conditionals_in_groups(table, rows, means)
         return cells.means[0], cells.variances[0]
 

@@ -120,12 +120,16 @@ class JointPosterior(SingleDistribution):
         assert isinstance(parameters, GroupedParameters)
         n_groups = max(parameters.n_groups, int(np.max(table.members, initial=0)) + 1)
         drawn, some = np.empty((m, rows.size, table.values.shape[1])), table.take(rows)
+        all_levels = self.drawn_levels[:m]
+        all_means = [levels.means_given(fitted.table, n_groups) for levels in all_levels]
+        if self.fitted is not None:
+            all_means = [
+                means.given(table, table.members, levels.within.covariances[0])
+                for levels, means in zip(all_levels, all_means, strict=True)
+            ]
         for k in range(m):
-            levels = self.drawn_levels[k % len(self.drawn_levels)]
-            means = levels.means_given(fitted.table, n_groups)
-            if self.fitted is not None:
-                means, _ = means.given(table, table.members, levels.within.covariances[0])
-            drawn[k] = levels.rows(some, means.draw(rng), rng)
+            place = k % len(all_levels)
+            drawn[k] = all_levels[place].rows(some, all_means[place].draw(rng), rng)
         return drawn
 
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:

@@ -252,10 +252,8 @@ class RowsPosterior:
         are the same in all of them.
         """
         table, mixture = self.table.take(np.asarray(rows, dtype=np.intp)), self.components
-        if self.group_means is None:
-            drawn = draws_given(mixture, table, rng, m)
-        else:
-            drawn = draws_in_groups(mixture, table, self.group_means, rng, m)
+        assert self.group_means is None  # of which JointPosterior draws
+        drawn = draws_given(mixture, table, rng, m)
         if self.variance_exponents is None and self.variance_inflation is None:
             return drawn
         cells = self.conditionals(table)
@@ -452,21 +450,6 @@ def draws_given(
         drawn_table = IncompleteRows.of(x, table.precisions[row], table.variances)
         means = mixture.centred(c).conditionals(drawn_table).means[0]
         drawn[draw, row] = cells.means[c, row] + z - means
-    return drawn
-
-
-def draws_in_groups(
-    mixture: RowMixture | LowRankRows,
-    table: IncompleteRows,
-    means: GroupMeans,
-    rng: np.random.Generator,
-    m: int,
-) -> Array:
-    """m draws of z of all rows of a table (m x n x d), with draws of the means of groups."""
-    drawn = np.empty((m, *table.values.shape))
-    for k in range(m):
-        offsets = means.draw(rng)[table.members]
-        drawn[k] = offsets + draws_given(mixture, table.minus(offsets), rng, 1)[0]
     return drawn
 
 

@@ -205,7 +205,8 @@ class CodedRows:
         if len(data) == 1:
             limits = row_limits_of(self.declared, self.limits, self.table.shape[0])
         if limits is not None:
-            refuse_limits_in_groups(answer.engine.rows.group_means is not None, self.limits)
+            if answer.engine.rows.group_means is not None:
+                refuse_limits_in_groups(self.limits)
             [block] = data
             within = limits.in_units(answer.tables[block].applied, NOISE_SHARE)
             answer = attrs.evolve(answer, engine=answer.engine.within(within))
@@ -369,10 +370,10 @@ def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str
     ]
 
 
-def refuse_limits_in_groups(has_groups: bool, limits: Mapping[Any, KnownLimits | None]) -> None:
-    """Raise a ``ModelError`` where rows have groups, and cells of a column limits."""
+def refuse_limits_in_groups(limits: Mapping[Any, KnownLimits | None]) -> None:
+    """Raise a ``ModelError`` where cells of a column have limits, of rows in groups."""
     limited = [name for name, of_column in limits.items() if of_column is not None]
-    if has_groups and limited:
+    if limited:
         raise ModelError(
             f"column {plain(limited[0])!r} has cells with limits, and rows in groups have none;"
             " drop groups=, or mark these cells as missing"

@@ -316,7 +316,7 @@ def with_means_of_groups(coded: CodedTable, groups: RowGroups | None) -> CodedTa
             " no effect; complete it with fewer columns"
         )
         return coded
-    refuse_limits_in_groups(True, {column.name: column.limits for column in coded.columns})
+    refuse_limits_in_groups({column.name: column.limits for column in coded.columns})
     return attrs.evolve(coded, groups=groups)
 
 
