@@ -9,9 +9,9 @@ from scipy import stats
 
 import mcframe as mc
 from mcframe.tables.column_types import read_table
-from mcframe.tables.completion import DrawnRows, drawn_places
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.pooling import pool
+from mcframe.tables.table_draws import DrawnRows, drawn_places
 
 from .test_declare import mixed
 

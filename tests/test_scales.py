@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.tables.coding import NO_PLACES, Numbers
-from mcframe.tables.completion import DrawnRows
 from mcframe.tables.marginals import (
     ScaleChoice,
     Support,
@@ -19,6 +18,7 @@ from mcframe.tables.marginals import (
     with_scales,
 )
 from mcframe.tables.semicontinuous import SemiContinuous
+from mcframe.tables.table_draws import DrawnRows
 
 from .strategies import SHAPES
 

@@ -24,7 +24,7 @@ from mcframe.contracts.validators import (
 )
 from mcframe.model.labels import is_frame
 from mcframe.tables.columns import read_columns, read_frame
-from mcframe.tables.completion import Completion, DrawsOfTable
+from mcframe.tables.completion import Completion
 from mcframe.tables.formula_terms import Formula, design_of, in_formulas, refuse_infinite
 from mcframe.tables.joint_tests import (
     JointTest,
@@ -33,6 +33,7 @@ from mcframe.tables.joint_tests import (
 )
 from mcframe.tables.pooling import Pooled
 from mcframe.tables.pooling import pool as pool_estimates
+from mcframe.tables.table_draws import DrawsOfTable
 
 __all__ = ["pool", "pool_comparison", "pool_formula", "pool_with"]
 

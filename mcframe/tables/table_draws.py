@@ -1,0 +1,459 @@
+"""Draws of a completed table: rows as draws of a distribution that is itself uncertain."""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from typing import Any, Generic
+
+import attrs
+import numpy as np
+import scipy
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.frames import Frame
+from mcframe.fitting.fit_answer import Fit
+from mcframe.model.transforms import AffineUnits
+from mcframe.numerics.low_rank_rows import LowRankRows
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture, moments_of
+from mcframe.posterior.answer import Posterior
+from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
+from mcframe.posterior.grouped_rows import GroupedParameters
+from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_identities import RowIdentities
+from mcframe.posterior.row_limits import RowLimits
+from mcframe.posterior.rows import (
+    NOISE_SHARE,
+    RowsPosterior,
+    fit_rows,
+    posterior_given,
+    variance_exponents_of,
+)
+from mcframe.runtime.progress import stage
+from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts
+from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_codes
+from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import (
+    DeclaredColumn,
+    members_of,
+)
+from mcframe.tables.draws_within_limits import drawn_within_limits
+from mcframe.tables.formula_terms import Formula
+from mcframe.tables.number_tables import StandardUnits, UnitsAboutMeans, standard_units
+from mcframe.tables.rows_choice import RowsChoice
+from mcframe.tables.rows_folds import FOLD_TOLERANCE
+from mcframe.tables.semicontinuous import SemiContinuous
+from mcframe.tables.shifts import NO_SHIFTS, Shifts
+
+
+class DrawsOfTable(list[Frame]):
+    """Completed tables, a list, with the formula whose terms their draws keep.
+
+    Attributes
+    ----------
+    formula : Formula or None
+    """
+
+    def __init__(self, tables: Iterable[Frame], formula: Formula | None) -> None:
+        super().__init__(tables)
+        self.formula = formula
+
+
+def tables_of_draws(
+    declared: Declared[Frame], posterior: Posterior, m: int, shifts: Shifts
+) -> list[Frame]:
+    """m tables completed by new observations of a model of its own, drawn row by row."""
+    members, tables = members_of(declared.columns), list[Frame]()
+    drawn: dict[str, Array] = {}
+    with stage("draws") as progress:
+        for block in members:
+            progress.begin(f"block {block!r} is drawn")
+            drawn[block] = posterior.sample(block, m)
+        for k in range(m):
+            codes = {}
+            for column in chain.from_iterable(members.values()):
+                coding, block = column.block_coding, column.block_name
+                numbers = drawn[block][k, column.column.missing, column.place]
+                is_place = isinstance(coding, Choice)
+                codes[column.name] = (
+                    numbers if is_place else coding.predicted(coding.decode(numbers[:, None]))
+                )
+            rng = np.random.default_rng((posterior.random_state, k))
+            codes = shifts.applied(codes, rng)
+            codes = declared.related_rows.related(codes, True, shifts.names)
+            tables.append(declared.with_codes(codes))
+            progress.count(k + 1, m, "tables", rated=True)
+    return tables
+
+
+def grouped_parameters_of(answer: Fit | Posterior) -> GroupedParameters | None:
+    """The parameters of rows in groups; None where rows have none."""
+    if not isinstance(answer, Posterior) or not isinstance(answer.engine, JointPosterior):
+        return None
+    parameters = answer.engine.rows.parameters
+    return parameters if isinstance(parameters, GroupedParameters) else None
+
+
+# The prior of draws counts as at most this share of the rows, if there are few columns.
+MOST_PRIOR_SHARE = 0.01
+# The distribution of a draw is estimated from at most so many numbers.
+MOST_NUMBERS_FOR_DRAW = 1_000_000
+# At most so many of the rows that were not drawn show how large the errors of predictions are.
+MOST_UNDRAWN_ROWS = 2000
+
+
+@attrs.frozen(eq=False)
+class DrawnRows(Generic[Frame]):
+    """Rows of a table of numbers as draws of a distribution that is itself uncertain.
+
+    Attributes
+    ----------
+    declared : Declared
+        Its columns are numbers of one block.
+    posterior : Posterior
+        Of all rows.
+    chosen : RowsChoice
+        With a prior that is weak enough for draws.
+    units : AffineUnits
+    values : array (n x d)
+        The numbers in standard units, NaN where missing.
+    parted : PartedColumns or None
+        Where outcomes have a regression on terms of the other columns.
+    shifts : Shifts
+        What is added to drawn values.
+    limits : RowLimits or None
+        Of missing numbers, in standard units.
+    levels : DrawnLevels or None
+        Where rows are about means of their groups that were drawn: the parameters of this draw.
+    """
+
+    declared: Declared[Frame]
+    posterior: Posterior
+    chosen: RowsChoice
+    units: StandardUnits
+    values: Array
+    parted: PartedColumns | None = None
+    shifts: Shifts = NO_SHIFTS
+    limits: RowLimits | None = None
+    levels: DrawnLevels | None = None
+
+    @classmethod
+    def of(
+        cls,
+        declared: Declared[Frame],
+        posterior: Posterior,
+        chosen: RowsChoice,
+        formula: Formula | None = None,
+        shifts: Shifts = NO_SHIFTS,
+    ) -> "DrawnRows[Frame]":
+        """The rows of a table.
+
+        A prior that predicts single entries best may hold correlations back so far that what is
+        computed from draws is biased towards 0: that of n rows of d numbers counts as d^2 / n
+        rows, a hundredth of n, or one, whichever is the most, or as the chosen one if that is
+        less.
+        """
+        numbers = np.asarray(declared.data[NUMBERS_BLOCK], dtype=np.float64)
+        n_rows, width = numbers.shape
+        if chosen.prior_rows is not None:
+            most = max(1.0, MOST_PRIOR_SHARE * n_rows, width**2 / n_rows)
+            chosen = attrs.evolve(chosen, prior_rows=min(chosen.prior_rows, most))
+        units = standard_units(numbers)
+        values = units.apply(numbers, *np.ogrid[:n_rows, :width])
+        parted = None
+        if formula is not None and formula.further_terms:
+            if chosen.components is None:
+                raise ModelError(
+                    "terms need a distribution of rows, and the table is so wide that it has"
+                    " factors; complete it with fewer columns"
+                )
+            parted = PartedColumns.of(formula, declared.columns)
+        engine, limits = posterior.engine, None
+        if isinstance(engine, JointPosterior):
+            limits = engine.rows.limits
+        return cls(declared, posterior, chosen, units, values, parted, shifts, limits)
+
+    def tables(self, m: int, seed: int) -> list[Frame]:
+        """m draws of the completed table, in the library it came in."""
+        drawn, parameters = [], self.grouped_parameters
+        levels: Iterator[DrawnLevels] = iter(())
+        if parameters is not None:
+            assert isinstance(self.posterior.engine, JointPosterior)
+            table = self.posterior.engine.rows.table
+            levels = drawn_levels(parameters, table, np.random.default_rng(seed))
+        with stage("draws") as progress:
+            for k in range(m):
+                rng = np.random.default_rng((seed, k))
+                rows = self if parameters is None else self.about_means(next(levels), rng)
+                drawn.append(rows.table(rng))
+                progress.count(k + 1, m, "tables", rated=True)
+        return drawn
+
+    @property
+    def grouped_parameters(self) -> GroupedParameters | None:
+        """The parameters of rows in groups, with the prior of draws; None without groups."""
+        parameters = grouped_parameters_of(self.posterior)
+        if parameters is None:
+            return None
+        assert self.chosen.prior_rows is not None
+        prior = attrs.evolve(parameters.within.prior, rows=self.chosen.prior_rows)
+        return attrs.evolve(parameters, within=attrs.evolve(parameters.within, prior=prior))
+
+    def about_means(self, levels: DrawnLevels, rng: np.random.Generator) -> "DrawnRows[Frame]":
+        """The rows about means of groups that are drawn with these parameters."""
+        engine, parameters = self.posterior.engine, self.grouped_parameters
+        assert isinstance(engine, JointPosterior)
+        assert parameters is not None
+        table, n_groups = engine.rows.table, parameters.n_groups
+        offsets = levels.means_given(table, n_groups).draw(rng)[table.members]
+        assert isinstance(self.units, AffineUnits)
+        units = UnitsAboutMeans(self.units, offsets)
+        return attrs.evolve(self, units=units, values=self.values - offsets, levels=levels)
+
+    def table(self, rng: np.random.Generator) -> Frame:
+        """One draw of the completed table."""
+        posterior: RowsPosterior | None = None
+        if self.chosen.components is None:
+            engine = self.posterior.engine
+            drawn = engine.draws(np.arange(len(self.values)), rng, 1)[0]
+            drawn = drawn + np.sqrt(engine.noise) * rng.standard_normal(drawn.shape)
+        else:
+            [(posterior, drawn)] = self.drawn(self.distribution(rng), 1, rng)
+        codes = self.codes(posterior, drawn, rng)
+        if self.parted is not None and posterior is not None:
+            proposals = self.proposals(self.parted, posterior, rng)
+            codes = compatible_codes(self.parted, codes, proposals, rng)
+        codes = self.shifts.applied(codes, rng)
+        codes = self.declared.related_rows.related(codes, True, self.shifts.names)
+        return self.declared.with_codes(codes)
+
+    @cached_property
+    def identities(self) -> RowIdentities | None:
+        """The linear relations of the numbers of a row, with their noise; None without any.
+
+        Of rows about means of groups neither.
+        """
+        relations, noise = self.declared.relations, np.full(self.values.shape[1], NOISE_SHARE)
+        if not relations.identities or self.levels is not None:
+            return None
+        assert isinstance(self.units, AffineUnits)
+        return self.declared.related_rows.row_identities(self.units, noise)
+
+    def drawn(
+        self, distribution: RowsPosterior, m: int, rng: np.random.Generator
+    ) -> Iterator[tuple[RowsPosterior, Array]]:
+        """The posterior of these rows and m draws of them (n x d), under some components.
+
+        Numbers with limits are drawn first, within these, and count as observed then.
+        """
+        if self.limits is None:
+            posterior = distribution.condition(self.values, self.precisions)
+            posterior = attrs.evolve(posterior, identities=self.identities)
+            draws = posterior.drawn_observations(NOISE_SHARE, rng, m)
+            yield from ((posterior, draw) for draw in draws)
+            return
+        cells = self.limits.rows, self.limits.columns
+        sited = distribution.condition(self.values, self.precisions, self.limits)
+        for _ in range(m):
+            values = drawn_within_limits(sited, self.values, self.precisions, rng)
+            posterior = distribution.condition(values, self.precisions)
+            posterior = attrs.evolve(posterior, identities=self.identities)
+            [draw] = posterior.drawn_observations(NOISE_SHARE, rng, 1)
+            draw[cells] = values[cells]
+            yield posterior, draw
+
+    def proposals(
+        self, parted: PartedColumns, posterior: RowsPosterior, rng: np.random.Generator
+    ) -> dict[Any, Array]:
+        """Draws of the covariates given the observed ones alone, as codes (K x n) by name."""
+        values = self.values.copy()
+        for column in parted.outcomes:
+            assert column.place is not None  # of a column in a block
+            values[:, column.place : column.place + column.block_coding.width] = np.nan
+        rows = attrs.evolve(self, values=values, limits=self.limits_of_covariates(parted))
+        codes = []
+        for conditioned_rows, drawn in rows.drawn(posterior, PROPOSALS, rng):
+            codes.append(rows.codes(conditioned_rows, drawn, rng))
+        proposals = {}
+        for column in parted.covariates:
+            whole = np.nan_to_num(np.tile(column.codes, (PROPOSALS, 1)))
+            if column.column.missing.any():
+                whole[:, column.column.missing] = [one[column.name] for one in codes]
+            proposals[column.name] = whole
+        return proposals
+
+    def limits_of_covariates(self, parted: PartedColumns) -> RowLimits | None:
+        """The limits of numbers that are no outcome."""
+        if self.limits is None:
+            return None
+        outcomes = [column.place for column in parted.outcomes if column.place is not None]
+        return self.limits.chosen(~np.isin(self.limits.columns, outcomes))
+
+    @property
+    def precisions(self) -> Array:
+        """One over the variance of the noise of each column."""
+        return np.full(self.values.shape[1], 1.0 / NOISE_SHARE)
+
+    def distribution(self, rng: np.random.Generator) -> RowsPosterior:
+        """The posterior of rows drawn with replacement, whose components are a draw's.
+
+        One Gaussian has the covariance of these rows, and each column its variance. Of a mixture,
+        whose components may be those of few rows, and of more than half as many columns as rows,
+        whose prior may have far larger variances, the rows that were not drawn show how sure
+        predictions are.
+        """
+        if self.levels is not None:
+            table = IncompleteRows.of(self.values, self.precisions, np.ones(self.values.shape[1]))
+            return posterior_given(table, self.levels.within)
+        n_rows, width = self.values.shape
+        n_drawn = min(n_rows, max(width, MOST_NUMBERS_FOR_DRAW // width))
+        drawn = rng.integers(n_rows, size=n_drawn)
+        posterior = fit_rows(
+            self.values[drawn],
+            self.precisions,
+            components=self.chosen.components or 1,
+            prior_rows=self.chosen.prior_rows,
+            tol=FOLD_TOLERANCE,
+            limits=None if self.limits is None else self.limits.take(drawn),
+        )
+        if self.chosen.components == 1 and n_rows >= 2 * width:
+            return posterior
+        others = np.setdiff1d(np.arange(n_rows), drawn)
+        others = others[
+            :: 1 + others.size // MOST_UNDRAWN_ROWS
+        ]  # of all of a table that is sorted
+        means, variances = posterior.components.leave_one_out(
+            self.values[others], NOISE_SHARE, self.column_of_number
+        )
+        squares = np.square(self.values[others] - means)
+        return attrs.evolve(
+            posterior, variance_exponents=variance_exponents_of(squares, variances)
+        )
+
+    @property
+    def column_of_number(self) -> IntArray:
+        """The number of the column of the table that each number belongs to, ascending."""
+        widths = [column.block_coding.width for _, column in sorted(self.modelled.items())]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    @property
+    def modelled(self) -> dict[int, DeclaredColumn]:
+        """The columns of the table that stand in the block, by their places."""
+        [columns] = members_of(self.declared.columns).values()
+        return {column.place: column for column in columns if column.place is not None}
+
+    def codes(
+        self, posterior: RowsPosterior | None, drawn: Array, rng: np.random.Generator
+    ) -> dict[Any, Array]:
+        """Codes of the missing entries of each column that stands in a block.
+
+        Numbers are drawn jointly; counts are those of the observed ones, drawn with replacement,
+        that have the ranks of the numbers. Then one column of labels, levels or categories after
+        the other is drawn, by its probabilities given all that is observed and drawn so far; of
+        factors (``posterior`` is None) given what is observed.
+        """
+        codes: dict[Any, Array] = {}
+        completed = self.values.copy()
+        columns = self.modelled.items()
+        for place, column in sorted(columns, key=lambda item: item[1].block_coding.is_drawn_last):
+            coding, missing = column.block_coding, np.flatnonzero(column.column.missing)
+            if not missing.size:
+                continue
+            numbers = place + np.arange(coding.width)
+            cells = np.ix_(missing, numbers)
+            if isinstance(coding, Counts):
+                counts, limited = column.codes[~column.column.missing], column.column.limited
+                if limited.any():
+                    whole = self.units.invert(drawn, *np.ogrid[: len(drawn), : drawn.shape[1]])
+                    within = np.maximum(np.rint(whole[limited, place]), 0.0)
+                    counts = np.concatenate([counts, within])
+                seen = rng.choice(counts, self.values.shape[0])
+                ranks = self.ranks(posterior, place, drawn[cells][:, 0], missing)
+                codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
+                if limited.any():
+                    codes[column.name][limited[missing]] = within
+                completed[cells] = self.units.apply(codes[column.name][:, None], *cells)
+                continue
+            if isinstance(coding, SemiContinuous):
+                first = self.probabilities(posterior, coding.part, completed, missing, place)
+                parts = drawn_places(first, rng)
+                others = drawn[cells][:, 1:]
+                if posterior is not None:  # given which of the two it is
+                    completed[missing, place] = self.units.apply(parts, missing, numbers[0])
+                    rows = posterior.condition(completed[missing], self.precisions)
+                    others = rows.draws(np.arange(missing.size), rng, 1)[0][:, numbers[1:]]
+                    others = others + np.sqrt(NOISE_SHARE) * rng.standard_normal(others.shape)
+                amounts = self.units.invert(others, missing[:, None], numbers[1:])[:, 0]
+                values = column.rounded(coding.within(amounts))
+                codes[column.name] = np.where(parts == 1.0, values, coding.atom)
+                completed[cells] = self.units.apply(coding.numbers(codes[column.name]), *cells)
+                continue
+            if not isinstance(coding, Choice):
+                completed[cells] = drawn[cells]
+                answer = coding.within(self.units.invert(drawn[cells], *cells)[:, 0])
+                codes[column.name] = coding.whole_within(column.rounded(answer))
+                continue
+            answer = self.probabilities(posterior, coding, completed, missing, place)
+            places = drawn_places(answer, rng)
+            completed[cells] = self.units.apply(coding.numbers(places), *cells)
+            codes[column.name] = places
+        return codes
+
+    def ranks(
+        self, posterior: RowsPosterior | None, place: int, numbers: Array, rows: IntArray
+    ) -> Array:
+        """The shares of all rows with a smaller number there."""
+        if self.levels is None:
+            return ranks_of(None if posterior is None else posterior.components, place, numbers)
+        assert isinstance(self.units, UnitsAboutMeans)
+        whole = numbers + self.units.offsets[rows, place]
+        return ranks_of(self.levels.new_row, place, whole)
+
+    def probabilities(
+        self,
+        posterior: RowsPosterior | None,
+        coding: Choice,
+        completed: Array,
+        missing: IntArray,
+        place: int,
+    ) -> Array:
+        """The probabilities of values in some rows, given what is observed and drawn so far.
+
+        Their numbers stand from a place on. Of factors given what is observed alone.
+        """
+        numbers = place + np.arange(coding.width)
+        cells = np.ix_(missing, numbers)
+        if posterior is None:
+            at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
+            engine = self.posterior.engine
+            mixture = [part.reshape(1, missing.size, -1) for part in engine.mixture(*at)]
+            noise = engine.noise[numbers]
+        else:
+            conditional = posterior.condition(completed[missing], self.precisions).cells
+            weights = conditional.responsibilities.T[:, :, None]
+            mixture = [
+                weights,
+                conditional.means[:, :, numbers],
+                conditional.variances[:, :, numbers],
+            ]
+            noise = np.asarray(NOISE_SHARE)
+        means, variances = moments_of(*mixture)
+        return coding.decode(self.units.invert(means, *cells), variances + noise)
+
+
+def ranks_of(mixture: RowMixture | LowRankRows | None, place: int, numbers: Array) -> Array:
+    """The shares of all rows with a smaller number there; of factors in standard units."""
+    if mixture is None:
+        return np.asarray(scipy.special.ndtr(numbers))
+    shares = np.exp(mixture.log_shares)
+    sds = np.sqrt(mixture.variances[:, place] + NOISE_SHARE)
+    below = scipy.special.ndtr((numbers[:, None] - mixture.means[:, place]) / sds)
+    return np.asarray(below @ shares / np.sum(shares))
+
+
+def drawn_places(probabilities: Array, rng: np.random.Generator) -> Array:
+    """One place of each row, by its probabilities (n x K)."""
+    heights = np.cumsum(probabilities, axis=1)
+    level = rng.random(len(heights)) * heights[:, -1]
+    places: Array = np.sum(heights <= level[:, None], axis=1).astype(np.float64)
+    return np.minimum(places, heights.shape[1] - 1)
