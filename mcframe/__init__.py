@@ -1,9 +1,9 @@
 """One declarative model of an incomplete table, answers with a certificate.
 
 A ``Model`` has one ``Block`` or more, each with a likelihood or a risk, and terms: regularizers,
-constraints or a ``Calibration``, which is either. The packages
-``mcframe.likelihoods``, ``risks``, ``regularizers`` and ``constraints`` name their words in
-``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
+constraints, or known ``sums``, which are either. The packages
+``mcframe.likelihoods``, ``risks``, ``regularizers``, ``constraints`` and ``sums`` name their words
+in ``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
 
 Verbs: ``fit``, ``posterior``, ``path``, ``cross_validate``, ``weight_max``, ``verify``,
 ``explain``, ``to_cvxpy``; of tables ``declare`` and ``complete``; ``load`` of what an answer's
@@ -30,12 +30,12 @@ from mcframe.model import (
 )
 
 # Its words: all names of their packages, so that a new one is named in its package alone
-from mcframe import constraints, likelihoods, regularizers, risks
+from mcframe import constraints, likelihoods, regularizers, risks, sums
 from mcframe.likelihoods import *
 from mcframe.risks import *
 from mcframe.regularizers import *
 from mcframe.constraints import *
-from mcframe.calibration import Calibration
+from mcframe.sums import *
 
 # Backends, as options objects
 from mcframe.backends import (
@@ -108,7 +108,6 @@ __all__ = [
     "Alternating",
     "BackendError",
     "Block",
-    "Calibration",
     "Comparison",
     "Completion",
     "ConformalPredictions",
@@ -166,6 +165,7 @@ __all__ += likelihoods.__all__
 __all__ += risks.__all__
 __all__ += regularizers.__all__
 __all__ += constraints.__all__
+__all__ += sums.__all__
 
 __version__ = "0.2.0"
 

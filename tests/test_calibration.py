@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import mcframe as mc
 from mcframe.backends.certificate import DualPoint
-from mcframe.calibration import LinearEquations
+from mcframe.sums.equations import LinearEquations
 from mcframe.compile import CompiledProblem, Program
 from mcframe.compile.effects import described_effects
 from mcframe.compile.equations import Directions, EffectSquares, SquaresAt

@@ -23,7 +23,7 @@ FLOORS = {
     "risks": 3,
     "regularizers": 3,
     "constraints": 3,
-    "calibration": 3,
+    "sums": 3,
     "model": 4,
     "compile": 5,
     "backends": 6,

@@ -8,7 +8,7 @@ from scipy.special import expit
 import mcframe as mc
 from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends import certificate as bound
-from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
+from mcframe.sums.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.term import Prior
 from mcframe.contracts.validators import positive

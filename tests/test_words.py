@@ -16,15 +16,15 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import mcframe as mc
-from mcframe import calibration, constraints, likelihoods, regularizers, risks
+from mcframe import constraints, likelihoods, regularizers, risks, sums
 from mcframe.contracts import Likelihood, Term
 
 from . import catalogue, strategies
 from .test_docs import ROOT, TOP_PAGES
 
 LIKELIHOODS = set(likelihoods.__all__)
-KNOWN_SUMS = {"Calibration"}  # whose instances are of one of two classes
-CLASSES = {"CalibrationPenalty", "CalibrationConstraint"}
+KNOWN_SUMS = set(sums.__all__)  # whose instances are of one of two classes
+CLASSES = {f"{word}{kind}" for word in KNOWN_SUMS for kind in ("Penalty", "Constraint")}
 TERMS = {*regularizers.__all__, *constraints.__all__, *KNOWN_SUMS}
 WORDS = {*LIKELIHOODS, *risks.__all__, *(TERMS - KNOWN_SUMS), *CLASSES}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def parameters(word):
 
 @pytest.mark.parametrize("base", [Likelihood, Term])
 def test_public_words_stand_in_the_room_of_their_kind(base):
-    rooms = {Likelihood: [likelihoods, risks], Term: [regularizers, constraints, calibration]}
+    rooms = {Likelihood: [likelihoods, risks], Term: [regularizers, constraints, sums]}
     public = [getattr(mc, name) for name in mc.__all__]
     words = {word.__name__ for word in public if isinstance(word, type) and issubclass(word, base)}
     assert words == {name for room in rooms[base] for name in room.__all__}
@@ -72,7 +72,7 @@ def test_public_words_stand_in_the_room_of_their_kind(base):
 def test_the_reference_lists_every_room():
     """From the classes, when the pages are built; the tables by hand may leave words out."""
     listed = " ".join(re.findall(r"^\.\. words:: (.*)$", LISTS, re.MULTILINE)).split()
-    rooms = ("likelihoods", "risks", "regularizers", "constraints")
+    rooms = ("likelihoods", "risks", "regularizers", "constraints", "sums")
     assert listed == [f"mcframe.{room}" for room in rooms]
 
 

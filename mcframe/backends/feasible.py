@@ -20,6 +20,7 @@ from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
 from mcframe.contracts.term import Constraint, Factored, Sums
 from mcframe.likelihoods import Gaussian
+from mcframe.model import Layout
 from mcframe.numerics.max_norm_bounds import factors_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.polyhedra import Polyhedron
@@ -374,21 +375,24 @@ class Equations:
     def add_sums(self, term: BlockTerm, cells: IntArray, factor: Array, first: int) -> None:
         """The equations of a term, whose effects begin at ``first``."""
         assert isinstance(term.term, Sums)
-        layout, n_rows = term.layout, len(cells)
+        layout = Layout() if term.layout is None else term.layout
+        places = first + np.arange(layout.n_effects)
+        kinds = layout.biases(places), layout.row_effects(places)
+        of_lines, along_lines = kinds if term.term.axis == 0 else kinds[::-1]
+        cells, factor = term.term.turned(cells), term.term.turned(factor)
         for group in term.term.groups:
-            targets = -group.distances(np.zeros((n_rows, group.columns.size)))
-            along, sums = group.right.T, group.right.sum(axis=0)
-            rank = np.arange(len(along))
-            for column, wanted in zip(group.columns, targets.T, strict=True):
-                self.add(rank[:, None], cells[:, column], along * factor[:, column])
-                if layout is not None and layout.n_biases:
-                    self.add(rank, first + column, sums)
-                if layout is not None and layout.n_row_effects:
-                    start = first + layout.n_biases
-                    self.add(rank[:, None], start + np.arange(n_rows), along)
-                if layout is not None and layout.n_intercepts:
-                    self.add(rank, first + layout.n_effects - 1, sums)
-                self.end(wanted)
+            lines, along = group.lines, group.right.T[None]
+            targets = -group.distances(np.zeros((len(cells), lines.size))).T
+            numbers = np.arange(targets.size).reshape(targets.shape)[:, :, None]
+            self.add(numbers, cells.T[lines][:, None], along * factor.T[lines][:, None])
+            sums = along.sum(axis=-1, keepdims=True)
+            if of_lines.size:
+                self.add(numbers, of_lines[lines][:, None, None], sums)
+            if along_lines.size:
+                self.add(numbers, along_lines, along)
+            if layout.n_intercepts:
+                self.add(numbers, places[-1], sums)
+            self.end(targets.ravel())
 
     def add_entries(
         self, block_loss: BlockLoss, cells: IntArray, scales: Array, predictors: Array, first: int
@@ -479,11 +483,11 @@ def projections_of(program: Program) -> list[Projection]:
 
 
 def projection_of(term: BlockTerm) -> Projection:
-    """A constraint's projection at its columns, after biases that take part in it have moved."""
+    """A constraint's projection at its columns, after effects that take part in it have moved."""
 
     def project(joint: Joint) -> Joint:
-        if term.layout is not None and term.layout.n_biases:
-            joint = with_moved_biases(term, joint)
+        if term.block_index is not None:
+            joint = with_moved_effects(term, joint)
             if np.isfinite(term.value(joint.dense[:, term.columns], joint.effects)):
                 return joint  # with a Z of the same rank
         moved = joint.dense.copy()
@@ -495,8 +499,8 @@ def projection_of(term: BlockTerm) -> Projection:
 
 def projection_in_gaps(term: BlockTerm, block_loss: BlockLoss) -> Projection:
     """The equations of a term met by moving the cells of its block that are no entries."""
-    assert isinstance(term.term, Sums)
-    groups = term.term.groups
+    sums = term.term
+    assert isinstance(sums, Sums)
 
     def project(joint: Joint) -> Joint:
         moved = joint.dense.copy()
@@ -504,11 +508,12 @@ def projection_in_gaps(term: BlockTerm, block_loss: BlockLoss) -> Projection:
         argument = term.argument(submatrix, joint.effects)
         gaps = np.ones(argument.shape, dtype=bool)
         gaps[block_loss.rows, block_loss.columns] = False
-        for group in groups:
-            distances = group.distances(argument[:, group.columns])
-            for column, away in zip(group.columns, distances.T, strict=True):
-                free = gaps[:, column]
-                argument[free, column] -= np.linalg.lstsq(group.right[free].T, away)[0]
+        turned, turned_gaps = sums.turned(argument), sums.turned(gaps)
+        for group in sums.groups:
+            distances = group.distances(turned[:, group.lines])
+            for line, away in zip(group.lines, distances.T, strict=True):
+                free = turned_gaps[:, line]
+                turned[free, line] -= np.linalg.lstsq(group.right[free].T, away)[0]
         moved[:, term.columns] = term.scaled(
             argument - term.added(joint.effects, submatrix.shape), -1
         )
@@ -517,24 +522,23 @@ def projection_in_gaps(term: BlockTerm, block_loss: BlockLoss) -> Projection:
     return project
 
 
-def with_moved_biases(term: BlockTerm, joint: Joint) -> Joint:
+def with_moved_effects(term: BlockTerm, joint: Joint) -> Joint:
     """The point with its biases where the equations of a term hold best, with Z as it is.
 
-    So a Z of low rank stays one where biases alone can meet the equations. Equations that hardly
-    depend on a bias leave it.
+    So a Z of low rank stays one where biases alone can meet the equations; of equations within
+    rows these are the effects of rows. Equations that hardly depend on one leave it.
     """
-    if term.block_index is None or term.layout is None or not term.layout.n_biases:
+    if term.block_index is None:
         return joint
     block_effects = joint.effects[term.block_index]
     assert block_effects is not None
     distances = term.distances(joint.dense[:, term.columns])
     effects, squares = block_effects.copy(), term.equations
-    biases = term.layout.biases(effects)
     at_effects = squares.at_directions(block_effects)
     for group, shift, distance in zip(squares.directions, at_effects, distances, strict=True):
-        length = float(np.dot(group.sums, group.sums))
-        if length > MIN_BIAS_SHARE * len(joint.dense):
-            biases[group.columns] -= group.sums @ (shift + distance) / length
+        of_lines, length = squares.split(group, effects)[1], float(np.dot(group.sums, group.sums))
+        if of_lines.size and length > MIN_BIAS_SHARE * len(group.right):
+            of_lines[group.lines] -= group.sums @ (shift + distance) / length
     return attrs.evolve(
         joint,
         effects=(

@@ -20,15 +20,20 @@ from mcframe.model import Layout
 
 @attrs.frozen(eq=False)
 class Directions:
-    """Orthonormal directions ``right`` (n_rows x r) of some columns, and the weight of each."""
+    """Orthonormal directions ``right`` (n_rows x r) of some columns, and the weight of each.
 
-    columns: IntArray
+    With the axis 1 they are directions (n_columns x r) of some rows; ``lines`` are these columns,
+    or rows.
+    """
+
+    lines: IntArray
     right: Array
     weights: Array
+    axis: int = 0
 
     @cached_property
     def sums(self) -> Array:
-        """The sum of each direction over the rows, exactly 0 where it is 0 but for rounding."""
+        """The sum of each direction over its length, exactly 0 where it is 0 but for rounding."""
         sums: Array = self.right.sum(axis=0)
         return np.where(np.abs(sums) > RESULT_ROUNDING * np.sqrt(len(self.right)), sums, 0.0)
 
@@ -43,25 +48,31 @@ class EffectSquares:
     layout: Layout
     directions: tuple[Directions, ...]
 
+    def split(self, group: Directions, vector: Array) -> tuple[Array, Array]:
+        """The effects along a direction, and those of the lines, one each; both may be none."""
+        biases, row_effects = self.layout.biases(vector), self.layout.row_effects(vector)
+        return (row_effects, biases) if group.axis == 0 else (biases, row_effects)
+
     @property
     def couples(self) -> bool:
         """True where a square is of several effects: the second derivatives are not diagonal.
 
-        Of biases alone each square is of one, and of an intercept alone.
+        Of the effects of lines alone each square is of one, and of an intercept alone.
         """
-        return bool(self.layout.n_row_effects)
+        numbers = np.zeros(self.layout.n_effects)
+        along = any(self.split(group, numbers)[0].size for group in self.directions)
+        return along or bool(self.layout.n_intercepts and self.layout.n_effects > 1)
 
     def at_directions(self, effects: Array) -> list[Array]:
         """v'E e."""
         layout, projections = self.layout, list[Array]()
         for group in self.directions:
-            common = np.zeros(group.weights.size)
-            if layout.n_row_effects:
-                common = group.right.T @ layout.row_effects(effects)
+            along, of_lines = self.split(group, effects)
+            common = group.right.T @ along if along.size else np.zeros(group.weights.size)
             common = common + group.sums * layout.intercept(effects)
-            total = np.tile(common[:, None], group.columns.size)
-            if layout.n_biases:
-                total += group.sums[:, None] * layout.biases(effects)[group.columns]
+            total = np.tile(common[:, None], group.lines.size)
+            if of_lines.size:
+                total += group.sums[:, None] * of_lines[group.lines]
             projections.append(total)
         return projections
 
@@ -72,19 +83,21 @@ class EffectSquares:
             right, sums = group.right, group.sums
             if sizes:
                 right, sums, values = np.abs(right), np.abs(sums), np.abs(values)
-            if layout.n_biases:
-                layout.biases(total)[group.columns] += sums @ values
-            if layout.n_row_effects:
-                layout.row_effects(total)[:] += right @ values.sum(axis=1)
+            along, of_lines = self.split(group, total)
+            if of_lines.size:
+                of_lines[group.lines] += sums @ values
+            if along.size:
+                along += right @ values.sum(axis=1)
             if layout.n_intercepts:
                 total[-1] += float(sums @ values.sum(axis=1))
         return total
 
     def projected(self, effects: Array, shape: Shape) -> Array:
-        """E e (n_rows x columns) less what is orthogonal to the directions of each column."""
+        """E e (n_rows x columns) less what is orthogonal to the directions of each line."""
         projected = np.zeros(shape)
         for group, coefficients in zip(self.directions, self.at_directions(effects), strict=True):
-            projected[:, group.columns] = group.right @ coefficients
+            turned = projected if group.axis == 0 else projected.T
+            turned[:, group.lines] = group.right @ coefficients
         return projected
 
     def weighted(self, numbers: Sequence[Array]) -> list[Array]:
@@ -101,12 +114,13 @@ class EffectSquares:
         """The second derivative in each effect."""
         layout, total = self.layout, np.zeros(self.layout.n_effects)
         for group in self.directions:
-            twice, count = 2.0 * group.weights, group.columns.size
+            twice, count = 2.0 * group.weights, group.lines.size
             of_sums = float(twice @ np.square(group.sums))
-            if layout.n_biases:
-                layout.biases(total)[group.columns] += of_sums
-            if layout.n_row_effects:
-                layout.row_effects(total)[:] += count * (np.square(group.right) @ twice)
+            along, of_lines = self.split(group, total)
+            if of_lines.size:
+                of_lines[group.lines] += of_sums
+            if along.size:
+                along += count * (np.square(group.right) @ twice)
             if layout.n_intercepts:
                 total[-1] += count * of_sums
         return total
@@ -154,11 +168,11 @@ class SquaresAt:
 
 
 def equations_of_effects(layout: Layout, terms: Sequence[Term]) -> EffectSquares:
-    """The directions of rows in which terms state sums of predictors, each of weight 1/2."""
+    """The directions in which terms state sums of predictors, each of weight 1/2."""
     return EffectSquares(
         layout,
         tuple(
-            Directions(group.columns, group.right, np.full(group.right.shape[1], 0.5))
+            Directions(group.lines, group.right, np.full(group.right.shape[1], 0.5), term.axis)
             for term in terms
             if isinstance(term, Sums)
             for group in term.groups

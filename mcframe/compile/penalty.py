@@ -293,7 +293,7 @@ class BlockTerm:
         """Directions in which a smooth term of predictors is curved, with its curvatures."""
         assert isinstance(self.term, Sums)
         return tuple(
-            Directions(group.columns, group.right, self.weights_along(group))
+            Directions(group.lines, group.right, self.weights_along(group), self.term.axis)
             for group in self.term.groups
         )
 
@@ -317,7 +317,8 @@ class BlockTerm:
         latent = self.scaled(submatrix)
         if self.multiplier is not None:
             latent = latent + self.multiplier / self.stiffness
-        return [group.distances(latent[:, group.columns]) for group in self.term.groups]
+        turned = self.term.turned(latent)
+        return [group.distances(turned[:, group.lines]) for group in self.term.groups]
 
     @property
     def smooth(self) -> bool:

@@ -103,10 +103,12 @@ class Curvature:
         return np.asarray(self.table.T @ (rows * (self.table @ others)))
 
     def dense(self, diagonal: Array) -> Array:
-        """G'HG (effects x effects) of single numbers' effects, written out, with this diagonal."""
+        """G'HG (effects x effects), written out, with this diagonal."""
         layout = self.effects.layout
+        if self.effects.width > 1:  # biases of classes alone
+            return np.asarray(scipy.linalg.block_diag(*self.blocks()))
         whole: Array = np.diag(diagonal)
-        if not layout.n_biases:
+        if not self.effects.tied:
             return whole
         d, stop = layout.n_biases, layout.n_biases + layout.n_row_effects
         table = self.table.toarray()

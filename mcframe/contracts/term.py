@@ -323,44 +323,59 @@ class Composed(Term):
 
 
 class EquationGroup(Protocol):
-    """Equations ``U diag(s) V' P = B`` of the same columns of P, with orthonormal U and V.
+    """Equations ``U diag(s) V' Q = C`` of the same columns of Q, with orthonormal U and V.
 
-    U has no part in B that no P gives.
+    Q is P, or P' where sums are over the columns of P. U has no part in C that no Q gives.
     """
 
     @property
-    def columns(self) -> IntArray:
-        """The columns of P of which they speak."""
+    def lines(self) -> IntArray:
+        """The columns of Q of which they speak: columns of P, or rows."""
 
     @property
     def right(self) -> Array:
-        """V (n_rows x rank)."""
+        """V (rows of Q x rank)."""
 
     @property
     def singular_values(self) -> Array:
         """The singular values s of A that are not 0, an array of shape (rank,)."""
 
     def distances(self, predictors: Array) -> Array:
-        """V'P - diag(1 / s) U'B (rank x columns), for the group's columns of P."""
+        """V'Q - diag(1 / s) U'C (rank x lines), for the group's columns of Q."""
 
 
 class Sums(Term):
-    """Ability of a term of one block: linear equations A P = B in its predictors P.
+    """Ability of a term of one block: linear equations A P = B, or P A' = B, in its predictors P.
 
     P is Z plus the effects and the offset of the block, in the units of the data, a cell each.
-    With a ``weight`` the term is ``weight * ||A P - B||_F^2``, without one the set of solutions.
-    Once ``about`` has taken offsets and units into account, methods are given Z plus effects.
+    With a ``weight`` the term is that times the square of the residual, without one the set of
+    solutions. Once ``about`` has taken offsets and units into account, methods are given Z plus
+    effects.
     """
 
     weight: float | None
+    #: 0 for sums over the rows, of each column: A P = B. 1 for sums over the columns, of each
+    #: row: P A' = B.
+    axis: int = 0
     #: Whether the user declares that the sums are those of predictors and not of means, which
     #: are the same where z is the mean.
     sums_predictors: bool = False
 
+    def turned(self, matrix: Any) -> Any:
+        """The matrix Q whose columns are summed up: P, or P'. And P of Q."""
+        return matrix if self.axis == 0 else matrix.T
+
     @property
     @abstractmethod
     def groups(self) -> Sequence[EquationGroup]:
-        """The equations, those of columns with the same ones together."""
+        """The equations, those of columns (rows) with the same ones together."""
+
+    def with_columns(self, names: Sequence[Any], width: int) -> Self:
+        """The term with columns by place that it has by name; by default itself.
+
+        ``names`` are those of the block, which has ``width`` predictors for each column.
+        """
+        return self
 
     @abstractmethod
     def residual(self, predictors: Array) -> float:

@@ -475,11 +475,11 @@ def word_of(instance: object) -> str:
     return str(getattr(instance, "word", type(instance).__name__))
 
 
-def check_equations(instance: Any) -> None:
+def check_equations(instance: Any, axis: int = 0) -> None:
     """The last step of making a term with ``A Z = B``: A and B as matrices of floats, read-only.
 
-    Both have a row for each equation. NaN in B says that an equation of a column is not known;
-    one at least is known.
+    Both have a row for each equation; of ``Z A' = B``, with axis 1, B has a column for each. NaN
+    in B says that an equation of a column (of a row) is not known; one at least is known.
     """
     word = word_of(instance)
     matrices = {
@@ -487,10 +487,11 @@ def check_equations(instance: Any) -> None:
     }
     refuse_where(~np.isfinite(matrices["A"]), matrices["A"], f"{word}: A")
     refuse_where(np.isinf(matrices["B"]), matrices["B"], f"{word}: B")
-    if len({len(matrix) for matrix in matrices.values()}) > 1:
+    if len(matrices["A"]) != matrices["B"].shape[axis]:
+        needed = "they need the same number of rows" if axis == 0 else "B needs columns as A has rows"
         raise ModelError(
             f"{word}: A of shape {matrices['A'].shape} and B of shape {matrices['B'].shape} were"
-            " given; they need the same number of rows, one for each equation"
+            f" given; {needed}, one for each equation"
         )
     if np.all(np.isnan(matrices["B"])):
         raise ModelError(

@@ -559,7 +559,9 @@ class Fit(BlockAnswer["FitPictures"]):
         self.model.block(block)
         for term in self.model.terms:
             if term.block == block and isinstance(term, Sums):
-                return term.residual(self._rows.predictor(block))
+                names = self.problem.tables[block].column_names
+                named = term.with_columns(names, self.model.block(block).likelihood.width)
+                return named.residual(self._rows.predictor(block))
         raise ModelError(
             f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the terms"
         )

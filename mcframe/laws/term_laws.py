@@ -411,7 +411,8 @@ def sums_are_squares(term: Sums, points: list[Array]) -> None:
         close(turned, np.eye(len(turned)), 1e-10, "the directions of a group are not orthonormal")
 
     def distances(point: Array) -> list[Array]:
-        return [group.distances(point[:, group.columns]) for group in term.groups]
+        turned = term.turned(point)
+        return [group.distances(turned[:, group.lines]) for group in term.groups]
 
     def squares(point: Array) -> float:
         pairs = zip(term.groups, distances(point), strict=True)
@@ -427,7 +428,7 @@ def sums_are_squares(term: Sums, points: list[Array]) -> None:
             projection = term.prox(point, 1.0)[0]
             for group, away in zip(term.groups, distances(projection), strict=True):
                 close(away, np.zeros_like(away), 1e-9, "distances in the set")
-                moved = (point - projection)[:, group.columns]
+                moved = term.turned(point - projection)[:, group.lines]
                 along = group.right @ (group.right.T @ moved)
                 close(moved, along, 1e-9, "a projection, moved along the directions of a group")
 

@@ -339,6 +339,8 @@ def bound_term(
     block, table = model.block(term.block), tables[term.block].observed_entries()
     n_rows, n_columns = table.shape
     shape = (n_rows, n_columns * block.likelihood.width)
+    if isinstance(term, Sums):
+        term = term.with_columns(table.column_names, block.likelihood.width)
     bound = term.bound_to(shape, table.rows, table.columns, table.values)
     if not isinstance(bound, Sums):
         return bound

@@ -14,7 +14,7 @@ NAME = "[\ue000-\uf8ff]"
 SIGNS = {"−": "-", "°": r"^{\circ}", "⁻¹": "^{-1}", "²": "^2", "‖": r"\Vert", "≤": r"\le"}
 SIGNS |= {"×": r"\times", "·": r"\cdot", "∈": r"\in", "∞": r"\infty", "√": r"\surd", "Σ": r"\sum"}
 SIGNS |= {"θ": r"\theta", "ℓ": r"\ell", "π": r"\pi", "ρ": r"\rho", "σ": r"\sigma", "Φ": r"\Phi"}
-SIGNS |= {"Ω": r"\Omega", "log": r"\log", "exp": r"\exp", "max": r"\max"}
+SIGNS |= {"Ω": r"\Omega", "log": r"\log", "exp": r"\exp", "max": r"\max", "ᵀ": r"^{\top}"}
 # What LaTeX and HTML write in another way: subscripts, names, signs and functions, words, and
 # characters of their own.
 BELOW = rf"_(?P<below>\([^()]*\)(?:∈{NAME})?|{NAME}|\*|[A-Za-z0-9Ω][A-Za-z0-9_]*)"

@@ -1,6 +1,7 @@
 """One block's data as its entries, their transforms, and answers in the form of the data."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -97,6 +98,11 @@ class Table:
     def observations(self) -> Array:
         """The values of the entries as losses take them, limits where they are not known."""
         return self.values if self.intervals is None else self.intervals
+
+    @property
+    def column_names(self) -> Sequence[Any]:
+        """The labels of the columns; their places where the data have none."""
+        return range(self.shape[1]) if self.names is None else [plain(n) for n in self.names]
 
     @property
     def n_cells(self) -> int:

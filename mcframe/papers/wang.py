@@ -12,7 +12,7 @@ import numpy as np
 from attrs.validators import optional
 
 from mcframe.backends import Point
-from mcframe.calibration import Calibration
+from mcframe.sums import Calibration
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from mcframe.backends import Dual, Point
-from mcframe.calibration import Calibration
+from mcframe.sums import Calibration
 from mcframe.compile import Program, SpectralPenalty
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
