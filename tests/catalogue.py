@@ -369,7 +369,10 @@ WRONG = [
     (lambda: mc.Calibration("x", [1j], [2.0]), "A of type list with 1j"),
     (lambda: mc.Calibration("x", np.ma.masked_less([0.0, 2.0], 1), 2.0), r"A\[0, 0\]=nan"),
     (lambda: mc.Calibration(None, [1.0, 2.0], [1.0]), "^Calibration: block=None"),  # type: ignore[arg-type]
-    (lambda: mc.RowRelation("x", [1.0, 1.0], np.ones((4, 2))), "B needs columns as A has rows"),
+    (
+        lambda: mc.RowRelation("x", [1.0, 1.0], np.ones((4, 2))),
+        "B needs m columns, one for each equation",
+    ),
     (lambda: mc.RowRelation("x", [1.0, np.nan]), r"A\[0, 1\]=nan"),
     (lambda: mc.RowRelation("x", {}), "names no column"),
     (lambda: mc.RowRelation("x", {"a": 1.0, "b": [1.0, 2.0]}), "2 of 'b'"),

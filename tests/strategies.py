@@ -64,7 +64,7 @@ IN_PARTITIONS = [
 # Terms whose parameters are drawn with the data here. Others come from the catalogue as they are.
 MADE = (
     *(mc.NuclearNorm, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall, mc.Ridge, mc.Box),
-    *(mc.OnesColumn, mc.ResidualNuclearNorm, mc.Calibration, mc.GaussianRows),
+    *(mc.OnesColumn, mc.ResidualNuclearNorm, mc.Calibration, mc.RowRelation, mc.GaussianRows),
 )
 OTHERS = [term for term in catalogue.TERMS if not isinstance(term, MADE)]
 MAIN_OTHERS = [term for term in OTHERS if isinstance(term, Spectral | Factored)]
@@ -248,10 +248,26 @@ def main_regularizers(draw, risky, exact, n_columns):
     }[kind]
 
 
-def known_sums(block, A, B, weight=None):
+# The words of known sums: over the rows, of each column, and over the columns, of each row.
+SIDES = (mc.Calibration, mc.RowRelation)
+
+
+def known_sums(block, A, B, weight=None, word=mc.Calibration):
     """The equations of a block's predictors, declared as such where z is not the mean."""
     of = "means" if block.likelihood.z_name is None else "predictors"
-    return mc.Calibration(block.name, A, B, weight=weight, of=of)
+    return word(block.name, A, B, weight=weight, of=of)
+
+
+def sums_of(word, A, predictors):
+    """The sums that a word states of predictors: over rows, or over columns."""
+    return A @ predictors if word is mc.Calibration else predictors @ A.T
+
+
+def some_unknown(draw, rng, sums, share):
+    """Sums of which some are NaN in a quarter of the draws; one at least is known."""
+    if draw(st.integers(0, 3)) == 0:
+        sums.ravel()[1:][rng.random(sums.size - 1) < share] = np.nan
+    return sums
 
 
 def terms_beside(draw, problem, exact):
@@ -264,25 +280,30 @@ def terms_beside(draw, problem, exact):
     block = problem.model.block(name)
     small = 1e-3 * rng.standard_normal((problem.n_items, problem.n_columns))
     inside = small[:, problem.columns(name)]
-    A = rng.standard_normal((draw(st.integers(1, 2)), problem.n_items))
     offset = problem.tables[name].offset_in_data
-    sums = A @ (inside if offset is None else inside + offset.dense())
-    if draw(st.integers(0, 3)) == 0:
-        sums.ravel()[1:][rng.random(sums.size - 1) < 0.3] = np.nan  # one is known
+    inside = inside if offset is None else inside + offset.dense()
+    stated = {}
+    for word, length in zip(SIDES, inside.shape, strict=True):
+        A = rng.standard_normal((draw(st.integers(1, 2)), length))
+        stated[word] = A, some_unknown(draw, rng, sums_of(word, A, inside), 0.3)
     widest = 2.0 * max(1.0, exact)
     lower, upper = draw(st.sampled_from([(-0.5, 0.5), (-np.inf, 1.0), (-2.0, 0.25)]))
     lower, upper = (-widest, widest) if exact else (lower, upper)
     beside = {
         "box": mc.Box(lower, upper),
         "box of a block": mc.Box(lower, upper, name),
-        "penalty": known_sums(block, A, sums + 1.0, draw(MAGNITUDES)),
+        **{
+            f"{word.__name__} penalty": known_sums(block, A, sums + 1.0, draw(MAGNITUDES), word)
+            for word, (A, sums) in stated.items()
+        },
         "ones": mc.OnesColumn(),
         **{repr(term): term for term in OTHERS_BESIDE if holds(term, small)},
     }
     if isinstance(block.likelihood, mc.Gaussian):
         beside["residual"] = mc.ResidualNuclearNorm(name, draw(MAGNITUDES))
     if not exact:
-        beside["calibration"] = known_sums(block, A, sums)
+        for word, (A, sums) in stated.items():
+            beside[word.__name__] = known_sums(block, A, sums, word=word)
     chosen = draw(st.lists(st.sampled_from(sorted(beside)), max_size=2, unique=True))
     if {"box", "box of a block"} <= set(chosen):
         chosen.remove("box")
@@ -841,8 +862,10 @@ def far_constraint(draw, blocks, data, scale):
         return [mc.Box(scale * lower, scale * upper, block.name)]
     n_items, width = values_of(data[block.name]).shape
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    sums = 1e-3 * scale * rng.standard_normal((1, width * block.likelihood.width))
-    return [known_sums(block, rng.standard_normal((1, n_items)), sums)]
+    small = 1e-3 * scale * rng.standard_normal((n_items, width * block.likelihood.width))
+    word = draw(st.sampled_from(SIDES))
+    A = rng.standard_normal((1, small.shape[SIDES.index(word)]))
+    return [known_sums(block, A, sums_of(word, A, small), word=word)]
 
 
 def block_with_effects(draw, name, likelihood, bias, row_effects, ridged):
@@ -912,12 +935,12 @@ def coefficients(draw, rng, n_items):
 
 
 @st.composite
-def calibrated_models(draw):
+def calibrated_models(draw, sides=((mc.Calibration,), (mc.RowRelation,), (*SIDES,))):
     """(model, data): known sums of a block with effects, offsets, exposures, weights and units.
 
-    As a penalty over eight orders of magnitude, as equations, or both; some of them unknown; of
-    predictors that the block can have, or of others. Values have any scale and origin. Another
-    block, and a box or a column of ones, may stand beside it.
+    Over rows, over columns, or both. As a penalty over eight orders of magnitude, as equations, or
+    both; some of them unknown; of predictors that the block can have, or of others. Values have
+    any scale and origin. Another block, and a box or a column of ones, may stand beside it.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_items, n_columns, scale = draw(st.integers(1, 9)), draw(st.integers(1, 4)), draw(POWERS)
@@ -945,20 +968,20 @@ def calibrated_models(draw):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         main = far_main(draw, blocks, data, scale, ["norm", "norm", "norm and ridge"])
-    sums = coefficients(draw, rng, n_items)
     middle = np.nanmean(values_of(given)) if word.location else 0.0
     spread = max(np.nanstd(values_of(given)), 1e-3 * scale) if word.location else 1.0
     wanted = middle + spread * rng.standard_normal((n_items, n_columns * word.width))
-    totals = sums @ wanted
-    if draw(st.integers(0, 3)) == 0:
-        totals.ravel()[1:][rng.random(totals.size - 1) < 0.4] = np.nan  # one is known
     kinds, terms = draw(st.sampled_from(["hard", "hard", "penalty", "penalty", "both"])), []
     if kinds != "penalty" and not isinstance(word, mc.Equality):
-        terms.append(known_sums(block, sums, totals))
+        for kind in draw(st.sampled_from(sides)):
+            sums = coefficients(draw, rng, wanted.shape[SIDES.index(kind)])
+            totals = some_unknown(draw, rng, sums_of(kind, sums, wanted), 0.4)
+            terms.append(known_sums(block, sums, totals, word=kind))
     if kinds != "hard" or not terms:
-        other = coefficients(draw, rng, n_items)
-        weight = 10.0 ** draw(st.floats(-4.0, 4.0)) / spread**2
-        terms.append(known_sums(block, other, other @ wanted, weight))
+        for kind in draw(st.sampled_from(sides)):
+            other = coefficients(draw, rng, wanted.shape[SIDES.index(kind)])
+            weight = 10.0 ** draw(st.floats(-4.0, 4.0)) / spread**2
+            terms.append(known_sums(block, other, sums_of(kind, other, wanted), weight, kind))
     if draw(st.integers(0, 5)) == 0:
         terms.append(mc.OnesColumn())
     return mc.Model(blocks, [*main, *terms]), data
@@ -1154,14 +1177,17 @@ def everywhere(draw, rng, blocks, data, scale):
     known = [block for block in blocks if block.standardize != "ranks"]
     if not known:
         return main
-    block, sums = draw(st.sampled_from(known)), rng.standard_normal((2, len(values[0])))
+    block = draw(st.sampled_from(known))
     kind = draw(st.sampled_from(["hard", "penalty", "ones", "residual"]))
     if kind == "hard":
         return [*main, *far_constraint(draw, known, data, scale)]
     if kind == "penalty":
-        width = values_of(data[block.name]).shape[1] * block.likelihood.width
-        totals = scale * rng.standard_normal((2, width))
-        return [*main, known_sums(block, sums, totals, draw(MAGNITUDES))]
+        n_items, n_columns = values_of(data[block.name]).shape
+        predictors = scale * rng.standard_normal((n_items, n_columns * block.likelihood.width))
+        word = draw(st.sampled_from(SIDES))
+        sums = rng.standard_normal((2, predictors.shape[SIDES.index(word)]))
+        totals = sums_of(word, sums, predictors)
+        return [*main, known_sums(block, sums, totals, draw(MAGNITUDES), word)]
     if kind == "residual" and block.likelihood.location:
         return [*main, mc.ResidualNuclearNorm(block.name, draw(MAGNITUDES))]
     return [*main, mc.OnesColumn()]
@@ -1259,6 +1285,8 @@ def extreme_terms(draw, name, n_columns, shape):
     beside.append(lambda weight: mc.ResidualNuclearNorm(name, weight))
     mean, sums = np.full((1, shape[0]), 1.0 / shape[0]), np.linspace(-1.0, 1.0, shape[1])[None]
     beside.append(lambda size: mc.Calibration(name, mean, size * sums, of="predictors"))
+    all_columns = np.ones(shape[1])
+    beside.append(lambda size: mc.RowRelation(name, all_columns, size, of="predictors"))
     kinds = [draw(st.sampled_from(main))]
     kinds += draw(st.lists(st.sampled_from(beside), max_size=2, unique=True))
     return [kind(draw(EXTREME)) for kind in kinds]

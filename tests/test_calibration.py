@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import mcframe as mc
 from mcframe.backends.certificate import DualPoint
-from mcframe.sums.equations import LinearEquations
 from mcframe.compile import CompiledProblem, Program
 from mcframe.compile.effects import described_effects
 from mcframe.compile.equations import Directions, EffectSquares, SquaresAt
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank
+from mcframe.sums.equations import LinearEquations
 
-from .strategies import calibrated_models, values_of
+from .strategies import SIDES, calibrated_models, values_of
 
 RNG = np.random.default_rng(0)
 N, D = 12, 4
@@ -315,8 +315,9 @@ def layouts():
     yield Layout(D, N, 1)
 
 
+@pytest.mark.parametrize("axes", [(0, 0), (1, 1), (0, 1)], ids=str)
 @pytest.mark.parametrize("layout", list(layouts()), ids=repr)
-def test_squares_of_effects_are_what_they_say(layout):
+def test_squares_of_effects_are_what_they_say(layout, axes):
     """Against E written out, by unit vectors."""
     rng = np.random.default_rng(1)
     unit = np.eye(layout.size)
@@ -324,9 +325,9 @@ def test_squares_of_effects_are_what_they_say(layout):
     matrix, e = rng.standard_normal((N, D)), rng.standard_normal(layout.size)
     np.testing.assert_allclose(layout.sums_of_cells(matrix), written.T @ matrix.ravel())
     groups = []
-    for columns in ([0, 2], [1, 3]):
-        right = np.linalg.qr(rng.standard_normal((N, 2)))[0]
-        groups.append(Directions(np.array(columns), right, rng.random(2)))
+    for lines, axis in zip(([0, 2], [1, 3]), axes, strict=True):
+        right = np.linalg.qr(rng.standard_normal(((N, D)[axis], 2)))[0]
+        groups.append(Directions(np.array(lines), right, rng.random(2), axis))
     squares = EffectSquares(layout, tuple(groups))
     distances = tuple(rng.standard_normal((2, 2)) for _ in groups)
     at = SquaresAt(squares, distances)
@@ -334,7 +335,8 @@ def test_squares_of_effects_are_what_they_say(layout):
     def plain(e):
         cells, total = (written @ e).reshape(N, D), 0.0
         for group, own in zip(groups, distances, strict=True):
-            off = group.right.T @ cells[:, group.columns] + own
+            turned = cells if group.axis == 0 else cells.T
+            off = group.right.T @ turned[:, group.lines] + own
             total += float(np.sum(group.weights[:, None] * off**2))
         return total
 
@@ -449,10 +451,11 @@ def check_sums(fit, model, data):
     predictors = fit.natural("x").reshape(len(values_of(data["x"])), -1)
     if block.likelihood.z_name is None:
         np.testing.assert_array_equal(fit.predict("x"), fit.natural("x"))
-    terms = [term for term in model.terms if isinstance(term, mc.Calibration)]
+    terms = [term for term in model.terms if isinstance(term, SIDES)]
     for place, term in enumerate(terms):
-        off = float(np.linalg.norm(sums_at(term.A, term.B, predictors)))
-        size = float(np.linalg.norm(np.abs(term.A) @ np.abs(predictors)))
+        turned = term.turned(predictors)
+        off = float(np.linalg.norm(sums_at(term.A, term.turned(term.B), turned)))
+        size = float(np.linalg.norm(np.abs(term.A) @ np.abs(turned)))
         size += float(np.linalg.norm(np.nan_to_num(term.B)))
         if place == 0:
             assert fit.residual("x") == pytest.approx(off, abs=1e-12 * size)
@@ -462,7 +465,7 @@ def check_sums(fit, model, data):
 
 @pytest.mark.parametrize(
     ("part", "n_examples"),
-    [(0, 15), *(pytest.param(k, 150, marks=pytest.mark.slow) for k in range(10, 16))],
+    [(0, 24), *(pytest.param(k, 150, marks=pytest.mark.slow) for k in range(10, 16))],
 )
 def test_random_calibrated_models_hold_their_sums(part, n_examples, record_property):
     tally = Counter()

@@ -8,13 +8,14 @@ from scipy.special import expit
 import mcframe as mc
 from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends import certificate as bound
-from mcframe.sums.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.term import Prior
 from mcframe.contracts.validators import positive
 from mcframe.fitting.fit_answer import Fit
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
+from mcframe.sums.calibration import CalibrationConstraint, CalibrationPenalty
+from mcframe.sums.row_relation import RowRelationConstraint
 
 
 @attrs.frozen
@@ -360,6 +361,24 @@ class KeepsTheOrigin(CalibrationConstraint):
 
 
 @attrs.frozen
+class KeepsItsScale(RowRelationConstraint):
+    """Forgets that columns have units: coefficients are those of predictors."""
+
+    def equations_about(self, origin, scale):
+        return self.A, (self.B - origin @ self.A.T) / np.mean(scale)
+
+
+@attrs.frozen
+class OtherSide(RowRelationConstraint):
+    """Sums over the columns that solvers take for sums over the rows."""
+
+    axis = 0
+
+    def turned(self, matrix):
+        return matrix.T
+
+
+@attrs.frozen
 class AnyDual(CalibrationConstraint):
     """Takes every matrix for a multiplier of its equations."""
 
@@ -465,6 +484,8 @@ def test_term_fault_is_caught(term):
         (AnyDual("x", np.ones(5), np.ones(4)), "Fenchel and Young"),
         (OneStretch("x", np.ones(5), np.ones(4), 0.5), "sums are squares of distances"),
         (KeepsTheOrigin("x", np.ones(5), np.ones(4)), "sums about an origin"),
+        (KeepsItsScale("x", np.ones(4), np.arange(5.0)), "sums about an origin"),
+        (OtherSide("x", np.ones(4), np.arange(5.0)), "sums are squares of distances"),
         (ForgetsTheData("x", 0.5), "a composition is inner after forward"),
         (WeightWithoutUnit(0.5), "units are exchangeable"),
     ],

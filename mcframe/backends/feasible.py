@@ -526,7 +526,8 @@ def with_moved_effects(term: BlockTerm, joint: Joint) -> Joint:
     """The point with its biases where the equations of a term hold best, with Z as it is.
 
     So a Z of low rank stays one where biases alone can meet the equations; of equations within
-    rows these are the effects of rows. Equations that hardly depend on one leave it.
+    rows these are the effects of rows. Equations that hardly depend on one leave it. Where lines
+    have no effects, those along them move by what all lines lack on average.
     """
     if term.block_index is None:
         return joint
@@ -536,9 +537,12 @@ def with_moved_effects(term: BlockTerm, joint: Joint) -> Joint:
     effects, squares = block_effects.copy(), term.equations
     at_effects = squares.at_directions(block_effects)
     for group, shift, distance in zip(squares.directions, at_effects, distances, strict=True):
-        of_lines, length = squares.split(group, effects)[1], float(np.dot(group.sums, group.sums))
+        along, of_lines = squares.split(group, effects)
+        away, length = shift + distance, float(np.dot(group.sums, group.sums))
         if of_lines.size and length > MIN_BIAS_SHARE * len(group.right):
-            of_lines[group.lines] -= group.sums @ (shift + distance) / length
+            of_lines[group.lines] -= group.sums @ away / length
+        elif along.size:
+            along -= group.right @ away.mean(axis=1)
     return attrs.evolve(
         joint,
         effects=(

@@ -488,10 +488,10 @@ def check_equations(instance: Any, axis: int = 0) -> None:
     refuse_where(~np.isfinite(matrices["A"]), matrices["A"], f"{word}: A")
     refuse_where(np.isinf(matrices["B"]), matrices["B"], f"{word}: B")
     if len(matrices["A"]) != matrices["B"].shape[axis]:
-        needed = "they need the same number of rows" if axis == 0 else "B needs columns as A has rows"
+        needed = "they need the same number of rows" if axis == 0 else "B needs m columns"
         raise ModelError(
             f"{word}: A of shape {matrices['A'].shape} and B of shape {matrices['B'].shape} were"
-            f" given; {needed}, one for each equation"
+            f" given; {needed}, one for each equation{'' if axis == 0 else ' (row of A)'}"
         )
     if np.all(np.isnan(matrices["B"])):
         raise ModelError(

@@ -549,22 +549,33 @@ class Fit(BlockAnswer["FitPictures"]):
         """
         return self._rows.losses_at(block, rows, columns, values)
 
-    def residual(self, block: str) -> float:
+    def residual(self, block: str, word: str | None = None) -> float:
         """||A P - B||_F of a block's calibration, P its predictors in the units of the data.
 
-        These are Z + effects + offset, ``natural(block)``: where z is the mean, what ``predict``
-        returns. Unknown equations do not count. Of a penalty and a constraint it is that of the
-        first.
+        Of a ``RowRelation`` it is ||P A' - B||_F. P is Z + effects + offset, ``natural(block)``:
+        where z is the mean, what ``predict`` returns. Unknown equations do not count.
+
+        Parameters
+        ----------
+        block : str
+        word : "Calibration" or "RowRelation", optional
+            Which of the block's terms is meant. By default the first; of a penalty and a
+            constraint that, too.
         """
         self.model.block(block)
-        for term in self.model.terms:
-            if term.block == block and isinstance(term, Sums):
-                names = self.problem.tables[block].column_names
-                named = term.with_columns(names, self.model.block(block).likelihood.width)
-                return named.residual(self._rows.predictor(block))
-        raise ModelError(
-            f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the terms"
-        )
+        terms = [t for t in self.model.terms if t.block == block and isinstance(t, Sums)]
+        meant = [term for term in terms if word in (None, term.word)]
+        if terms and not meant:
+            words = ", ".join(repr(term.word) for term in terms)
+            raise ModelError(f"block {block!r} has known sums by {words}, and none by {word!r}")
+        if not terms:
+            raise ModelError(
+                f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the"
+                " terms"
+            )
+        names = self.problem.tables[block].column_names
+        named = meant[0].with_columns(names, self.model.block(block).likelihood.width)
+        return named.residual(self._rows.predictor(block))
 
     def _facts(self) -> dict[str, str]:
         """The numbers of the certificate, and how they were found, as text."""

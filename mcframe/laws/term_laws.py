@@ -406,6 +406,9 @@ def sums_are_squares(term: Sums, points: list[Array]) -> None:
     A penalty is ``weight * s^2`` times squares of ``distances``, up to a constant; in a set they
     are 0, and its projection moves along the directions of the groups alone.
     """
+    for point in points:
+        expected = point if term.axis == 0 else point.T
+        demand(np.array_equal(term.turned(point), expected), "turned is not what the axis says")
     for group in term.groups:
         turned = group.right.T @ group.right
         close(turned, np.eye(len(turned)), 1e-10, "the directions of a group are not orthonormal")
@@ -437,7 +440,8 @@ def sums_are_squares(term: Sums, points: list[Array]) -> None:
 def sums_about_an_origin(term: Sums, points: list[Array]) -> None:
     """``about(origin, scale)`` says of V what the term says of ``origin + scale * V``.
 
-    A penalty's squares are divided by that of the scale.
+    A penalty's squares are divided by that of the scale. A set holds the same matrices whatever
+    the scale of each column.
     """
     scale = 2.0
     for origin, point in itertools.pairwise(points):
@@ -455,6 +459,9 @@ def sums_about_an_origin(term: Sums, points: list[Array]) -> None:
         if isinstance(moved, Prox) and isinstance(term, Prox) and isinstance(term, Constraint):
             nearest = origin + scale * moved.prox(point, 1.0)[0]
             close(nearest, term.prox(predictors, 1.0)[0], 1e-9, "a projection about an origin")
+            scales = np.linspace(0.5, 3.0, point.shape[1])
+            inside = origin + scales * term.about(origin, scales).prox(point, 1.0)[0]
+            demand(term.value(inside) == 0.0, "a set about an origin, by scales of columns")
 
 
 @law_of(TERM_LAWS, "arguments unharmed")

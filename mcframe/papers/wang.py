@@ -12,7 +12,6 @@ import numpy as np
 from attrs.validators import optional
 
 from mcframe.backends import Point
-from mcframe.sums import Calibration
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood
@@ -25,6 +24,7 @@ from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
 from mcframe.papers.dense_state import DenseState, fit_by, shrunk
 from mcframe.regularizers import NuclearNorm
+from mcframe.sums import Calibration
 
 FEATURES_BLOCK = "features"
 

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.linalg
 
 from mcframe.backends import Dual, Point
-from mcframe.sums import Calibration
 from mcframe.compile import Program, SpectralPenalty
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
@@ -27,6 +26,7 @@ from mcframe.numerics.shrinkage import GRAM_THRESHOLD, Shrunk, shrink_full, shri
 from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
+from mcframe.sums import Calibration
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:

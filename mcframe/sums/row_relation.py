@@ -10,10 +10,10 @@ from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
-    all_and_meant,
     as_given,
     block_name,
     check_equations,
+    meant,
     positive,
     read_only_matrix,
     same_matrix,
@@ -64,9 +64,9 @@ class RowRelation(KnownSums):
     weight : float, optional
         Positive. Without it the equations are a constraint. Redundant equations are allowed,
         contradictory ones raise an error, and P counts as a solution up to
-        ``||P A' - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||P||_F)`` over the known ones, the rounding
-        of a Z in factors; of a standardised block in its standard units, and less what the
-        origins of effects and offsets amount to.
+        ``||P A' - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||P||_F)`` over the known ones, the
+        rounding of a Z in factors; of a standardised block in its standard units, and less what
+        the origins of effects and offsets amount to.
     of : "means" or "predictors", default "means"
         What is summed. The two are the same if z is the mean; otherwise ``"predictors"`` is
         needed.
@@ -90,7 +90,8 @@ class RowRelation(KnownSums):
     >>> x = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
     >>> x[[0, 1, 2], [2, 0, 1]] = np.nan
     >>> sums = mc.RowRelation("x", A=[1.0, 1.0, -1.0])
-    >>> fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1), sums]), {"x": x})
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1), sums])
+    >>> fit = mc.fit(model, {"x": x})
     >>> print(np.abs(fit.predict("x") @ [1.0, 1.0, -1.0]).max() < 1e-6)
     True
     """
@@ -164,7 +165,8 @@ class RowRelation(KnownSums):
             if name not in places:
                 raise DataError(
                     f"RowRelation of block {self.block!r}: A has a coefficient of column"
-                    f" {as_given(name)}; {all_and_meant(name, list(names), 'columns')}"
+                    f" {as_given(name)}, which the block has not;"
+                    f" {meant(str(name), [str(known) for known in names], 'columns')}"
                 )
             coefficients[:, places[name]] = numbers
         return attrs.evolve(self, A=coefficients, columns=None)
@@ -197,7 +199,7 @@ class RowRelation(KnownSums):
         return scaled / units[:, None], (self.B - origin @ self.A.T) / units
 
     def recession(self) -> "RowRelation":
-        """``D A' = 0`` at the known equations: squares grow without end in all other directions."""
+        """``D A' = 0`` at the known equations: squares grow without end elsewhere."""
         return RowRelation(self.block, self.A, np.where(np.isnan(self.B), np.nan, 0.0))
 
 
@@ -227,7 +229,7 @@ def coefficients_of(by_column: Mapping[Any, Any]) -> Array:
     """The coefficients (m x columns) of a dict by column."""
     if not by_column:
         raise ModelError(
-            "RowRelation: A={} was given, which names no column; give a coefficient of one at least"
+            "RowRelation: A={} was given, which names no column; give a coefficient of one or more"
         )
     numbers = {
         name: read_only_matrix(given, f"RowRelation: A[{as_given(name)}]")
@@ -255,6 +257,6 @@ def checked_names(columns: Sequence[Any], n_columns: int) -> tuple[Any, ...]:
     twice = [name for k, name in enumerate(names) if name in names[:k]]
     if twice:
         raise ModelError(
-            f"RowRelation: columns has {as_given(twice[0])} twice; give the sum of its coefficients"
+            f"RowRelation: columns has {as_given(twice[0])} twice; add up its coefficients"
         )
     return names

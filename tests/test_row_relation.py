@@ -1,0 +1,262 @@
+"""Equations within rows hold for what is predicted, in every reading; what ``Calibration`` shares.
+
+Of the squares, the effects and random models of both see ``test_calibration``.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mcframe as mc
+
+RNG = np.random.default_rng(0)
+N, D = 12, 4
+X = np.where(RNG.random((N, D)) < 0.7, RNG.normal(3.0, 1.0, (N, D)), np.nan)
+OFFSET = RNG.standard_normal((N, D))
+A = np.array([[1.0, 1.0, -1.0, 0.0], [0.0, 1.0, 0.0, 1.0]])
+B = np.column_stack([RNG.normal(3.0, 1.0, N), RNG.normal(6.0, 1.0, N)])
+B[3, 0] = np.nan
+B[5] = np.nan
+SUM = [1.0, 1.0, -1.0, 0.0]
+EFFECTS = {
+    "none": {},
+    "biases": {"bias": True},
+    "rows": {"row_effects": True},
+    "both": {"bias": True, "row_effects": True},
+    "ridge": {"bias": True, "row_effects": True, "effects_weight": 0.3},
+}
+FORMS = [
+    ("none", True, "robust"),
+    ("biases", False, False),
+    ("biases", True, True),
+    ("rows", True, False),
+    ("both", True, "robust"),
+    ("ridge", False, True),
+]
+
+
+@pytest.mark.parametrize("weight", [None, 30.0])
+@pytest.mark.parametrize(("effects", "offset", "standardize"), FORMS)
+def test_rows_are_those_of_what_is_predicted(effects, offset, standardize, weight):
+    """And both readings find the same optimum, by equations and by a penalty."""
+    block = mc.Block("x", mc.Gaussian(), standardize=standardize, **EFFECTS[effects])
+    data = {"x": mc.Observations(X, offset=OFFSET) if offset else X}
+    model = mc.Model([block], [mc.NuclearNorm(0.3), mc.RowRelation("x", A, B, weight)])
+    verified = mc.verify(model, data, tol=1e-5)
+    assert verified.agrees, verified
+    for fit in (verified.fast, verified.reference):
+        off = np.nan_to_num(fit.predict("x") @ A.T - B)
+        assert fit.residual("x") == pytest.approx(float(np.linalg.norm(off)), abs=1e-9)
+        if weight is None:
+            np.testing.assert_allclose(off, 0.0, atol=1e-6)
+    if weight is not None:
+        plain = mc.fit(mc.Model([block], [mc.NuclearNorm(0.3)]), data)
+        away = np.linalg.norm(np.nan_to_num(plain.predict("x") @ A.T - B))
+        assert verified.fast.residual("x") < 0.5 * away
+
+
+@pytest.mark.parametrize("main", [mc.NuclearBall(30.0), mc.MaxNorm(0.5), mc.Ridge(0.4)], ids=repr)
+@pytest.mark.parametrize("effects", ["none", "biases", "rows"])
+def test_beside_every_main_regularizer(main, effects):
+    block = mc.Block("x", mc.Huber(1.0), **EFFECTS[effects])
+    model = mc.Model([block], [main, mc.RowRelation("x", SUM, 3.0)])
+    verified = mc.verify(model, {"x": X}, tol=1e-4)
+    assert verified.agrees, verified
+    np.testing.assert_allclose(verified.fast.predict("x") @ SUM, 3.0, atol=1e-6)
+
+
+COUNTS = RNG.poisson(3.0, (N, D)).astype(float)
+WORDS = {
+    "counts": (mc.Poisson(), COUNTS),
+    "labels": (mc.Bernoulli(scale=0.5), (COUNTS > 2.0) * 1.0),
+    "scores": (mc.Hinge(), (COUNTS > 2.0) * 1.0),
+    "classes": (mc.Multinomial(3), RNG.integers(0, 3, (N, 2)).astype(float)),
+}
+
+
+@pytest.mark.parametrize("weight", [None, 2.0])
+@pytest.mark.parametrize("name", WORDS)
+def test_sums_of_predictors_are_declared(name, weight):
+    word, table = WORDS[name]
+    A = np.eye(1, table.shape[1] * word.width) + np.eye(1, table.shape[1] * word.width, 1)
+    terms = [mc.Ridge(1.0), mc.RowRelation("y", A)]
+    with pytest.raises(mc.ModelError, match="of='predictors'"):
+        mc.Model([mc.Block("y", word)], terms)
+    term = mc.RowRelation("y", A, 0.3, weight, of="predictors")
+    model = mc.Model([mc.Block("y", word, bias=True)], [mc.NuclearNorm(0.5), term])
+    verified = mc.verify(model, {"y": table}, tol=1e-4)
+    assert verified.agrees, verified
+    if weight is None:
+        sums = verified.fast.natural("y").reshape(N, -1) @ A.T
+        np.testing.assert_allclose(sums, 0.3, atol=1e-6)
+
+
+@pytest.mark.parametrize("effects", EFFECTS)
+def test_beside_sums_over_rows(effects):
+    """Both sides of one block share its effects; totals of totals agree."""
+    block = mc.Block("x", mc.Gaussian(), **EFFECTS[effects])
+    means = np.array([[2.0, 3.0, 5.0, 4.0]])
+    terms = [mc.Calibration("x", np.full(N, 1.0 / N), means), mc.RowRelation("x", SUM)]
+    verified = mc.verify(mc.Model([block], [mc.NuclearNorm(0.5), *terms]), {"x": X})
+    assert verified.agrees, verified
+    predicted = verified.fast.predict("x")
+    np.testing.assert_allclose(predicted.mean(axis=0), means[0], atol=1e-6)
+    np.testing.assert_allclose(predicted @ SUM, 0.0, atol=1e-6)
+    assert verified.fast.residual("x", "RowRelation") <= 1e-6
+    with pytest.raises(mc.ModelError, match="none by 'Calibrations'"):
+        verified.fast.residual("x", "Calibrations")
+
+
+def test_columns_have_names():
+    """A dict is the same as an array, whatever the order and what it leaves out."""
+    frame = pd.DataFrame(X, columns=["food", "rent", "total", "age"])
+    named = mc.RowRelation("x", {"total": -1.0, "rent": 1.0, "food": 1.0})
+    fits = []
+    for term, data in ((named, frame), (mc.RowRelation("x", SUM), X)):
+        model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5), term])
+        fits.append(mc.fit(model, {"x": data}))
+    assert fits[0].objective == fits[1].objective
+    assert fits[0].residual("x") == pytest.approx(fits[1].residual("x"), abs=1e-12)
+    by_place = mc.RowRelation("x", {2: -1.0, 0: 1.0, 1: 1.0})
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5), by_place])
+    assert mc.fit(model, {"x": X}).objective == fits[1].objective
+
+
+def test_values_stand_for_all_rows_or_for_one():
+    everywhere = mc.RowRelation("x", SUM, 2.0)
+    by_row = mc.RowRelation("x", SUM, np.full(N, 2.0))
+    two = mc.RowRelation("x", A, [2.0, 1.0])
+    assert (everywhere.B.shape, by_row.B.shape, two.B.shape) == ((1, 1), (N, 1), (1, 2))
+    two_by_row = mc.RowRelation("x", A, np.tile(two.B, (N, 1)))
+    point = RNG.standard_normal((N, D))
+    for one, other in ((everywhere, by_row), (two, two_by_row)):
+        assert one.value(point) == other.value(point) == np.inf
+        assert one.residual(point) == other.residual(point)
+        projected = one.prox(point, 1.0)[0]
+        np.testing.assert_array_equal(projected, other.prox(point, 1.0)[0])
+        assert one.value(projected) == 0.0
+        np.testing.assert_allclose(projected @ one.A.T, np.broadcast_to(one.B, (N, len(one.A))))
+
+
+@pytest.mark.parametrize("away", [1e6, 1e9])
+def test_values_far_from_0_lose_no_digit(away):
+    """Effects are counted from the data, and the equations with them."""
+    block = mc.Block("x", mc.Gaussian(), bias=True)
+    fits = []
+    for shift in (0.0, away):
+        term = mc.RowRelation("x", SUM, 3.5 + shift)
+        model = mc.Model([block], [mc.NuclearNorm(0.3), term])
+        fits.append(mc.fit(model, {"x": X + shift}))
+        assert fits[-1].status == "certified"
+    assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-5)
+    np.testing.assert_allclose(fits[1].predict("x") @ SUM, 3.5 + away, rtol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30, 1e100])
+def test_sums_of_any_size_raise_no_warning(scale):
+    model = mc.Model(
+        [mc.Block("x", mc.Gaussian())],
+        [mc.NuclearNorm(0.1 * scale), mc.RowRelation("x", A, scale * np.array([3.5, 2.0]))],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, {"x": scale * X}, max_iter=100)
+    np.testing.assert_allclose(fit.predict("x") @ A.T, scale * np.tile([3.5, 2.0], (N, 1)))
+
+
+def test_rows_and_columns_without_entries_follow_the_equations():
+    x = X.copy()
+    x[3] = np.nan
+    x[:, 2] = np.nan
+    block = mc.Block("x", mc.Gaussian(), bias=True, row_effects=True)
+    model = mc.Model([block], [mc.NuclearNorm(0.5), mc.RowRelation("x", SUM)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        verified = mc.verify(model, {"x": x})
+    assert verified.agrees, verified
+    predicted = verified.fast.predict("x")
+    np.testing.assert_allclose(predicted[:, 2], predicted[:, :2].sum(axis=1), atol=1e-7)
+
+
+def test_exact_values_and_relations_fill_a_table():
+    """Observed values stay as they are, and filled rows satisfy the equation."""
+    whole = RNG.normal(2.0, 1.0, (N, 3))
+    whole = np.column_stack([whole, whole.sum(axis=1)])
+    gaps = RNG.random(whole.shape) < 0.4
+    model = mc.Model(
+        [mc.Block("x", mc.Equality())],
+        [mc.NuclearNorm(1.0), mc.RowRelation("x", [1.0, 1.0, 1.0, -1.0])],
+    )
+    verified = mc.verify(model, {"x": np.where(gaps, np.nan, whole)})
+    assert verified.agrees, verified
+    filled = verified.fast.impute("x")
+    np.testing.assert_array_equal(filled[~gaps], whole[~gaps])
+    np.testing.assert_allclose(filled[:, 3], filled[:, :3].sum(axis=1), rtol=1e-7)
+
+
+@pytest.mark.parametrize("backend", ["splitting", "factored", "proximal"])
+def test_every_solver_finds_it(backend):
+    block = mc.Block("x", mc.Gaussian(), **EFFECTS["both"])
+    model = mc.Model([block], [mc.NuclearNorm(0.5), mc.RowRelation("x", A, [3.0, 6.0], 3.0)])
+    exact = mc.fit(model, {"x": X}, backend="reference")
+    fit = mc.fit(model, {"x": X}, backend=backend)
+    assert fit.status == "certified"
+    assert fit.objective == pytest.approx(exact.objective, rel=1e-5)
+
+
+def test_it_is_stored_shown_and_compared(tmp_path):
+    plain = mc.RowRelation("x", {"a": 1.0, "b": -1.0}, weight=2.0)
+    assert repr(plain) == (
+        "RowRelation(block='x', A=array([[ 1., -1.]]), B=array([[0.]]), weight=2.0,"
+        " columns=('a', 'b'))"
+    )
+    assert plain.formula() == "2 ‖P_x Aᵀ − B‖_F²"
+    assert plain == mc.RowRelation("x", [1.0, -1.0], weight=2.0, columns=["a", "b"])
+    assert plain != mc.RowRelation("x", [1.0, -1.0], weight=2.0)
+    assert hash(plain) == hash(mc.RowRelation("x", {"a": 1.0, "b": -1.0}, weight=2.0))
+    block = mc.Block("x", mc.Gaussian(), standardize=True, bias=True)
+    model = mc.Model([block], [mc.NuclearNorm(0.5), plain])
+    assert mc.Model.from_json(model.to_json()) == model
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    fit = mc.fit(model, {"x": frame})
+    fit.save(tmp_path / "fit.npz")
+    again = mc.load(tmp_path / "fit.npz")
+    assert again.residual("x") == fit.residual("x") > 0.0
+    assert again.model.terms[1] == plain
+
+
+def test_a_path_begins_where_z_is_0():
+    """Biases alone meet the equations there."""
+    block = mc.Block("x", mc.Gaussian(), bias=True)
+    model = mc.Model([block], [mc.NuclearNorm(1.0), mc.RowRelation("x", SUM, 3.0)])
+    largest = mc.weight_max(model, {"x": X})
+    for factor in (1.01, 0.9):
+        terms = [mc.NuclearNorm(factor * largest), model.terms[1]]
+        fit = mc.fit(mc.Model([block], terms), {"x": X}, tol=1e-8)
+        assert (fit.rank == 0) == (factor > 1.0)
+        np.testing.assert_allclose(fit.predict("x") @ SUM, 3.0, atol=1e-7)
+
+
+def test_other_data_are_refused_by_name():
+    frame = pd.DataFrame(X, columns=["food", "rent", "total", "age"])
+    block = mc.Block("x", mc.Gaussian())
+    for term, data, said in (
+        (mc.RowRelation("x", {"totals": 1.0}), frame, "column 'totals', .* did you mean 'total'"),
+        (mc.RowRelation("x", {9: 1.0}), X, "column 9, .* the columns are 0, 1, 2, 3"),
+        (mc.RowRelation("x", [1.0, 1.0]), X, "the block 4 columns"),
+        (mc.RowRelation("x", SUM, np.ones(3)), X, "B has 3 rows and the block 12"),
+    ):
+        with pytest.raises(mc.DataError, match=said):
+            mc.fit(mc.Model([block], [mc.NuclearNorm(1.0), term]), {"x": data})
+    classes = mc.Model(
+        [mc.Block("x", mc.Multinomial(3))],
+        [mc.NuclearNorm(1.0), mc.RowRelation("x", {0: 1.0}, of="predictors")],
+    )
+    with pytest.raises(mc.DataError, match="3 predictors each; give A as an array"):
+        mc.fit(classes, {"x": WORDS["classes"][1]})
+    beside = mc.Model([block], [mc.NuclearBall(0.1), mc.RowRelation("x", SUM, 5.0)])
+    with pytest.raises(mc.McframeError, match="NuclearBall, RowRelation"):
+        mc.fit(beside, {"x": X})
