@@ -15,7 +15,7 @@ from mcframe.compile.effects import described_effects
 from mcframe.compile.equations import Directions, EffectSquares, SquaresAt
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank
-from mcframe.sums.equations import LinearEquations
+from mcframe.sums.decomposed_equations import LinearEquations
 
 from .strategies import SIDES, calibrated_models, values_of
 

@@ -376,7 +376,7 @@ class Equations:
         """The equations of a term, whose effects begin at ``first``."""
         assert isinstance(term.term, Sums)
         layout = Layout() if term.layout is None else term.layout
-        places = first + np.arange(layout.n_effects)
+        places: Any = first + np.arange(layout.n_effects)
         kinds = layout.biases(places), layout.row_effects(places)
         of_lines, along_lines = kinds if term.term.axis == 0 else kinds[::-1]
         cells, factor = term.term.turned(cells), term.term.turned(factor)

@@ -11,7 +11,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import SET_ROUNDING, TINY
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums
 from mcframe.contracts.validators import as_given, one_of, takes
-from mcframe.sums.equations import KnownEquations, LinearEquations
+from mcframe.sums.decomposed_equations import KnownEquations, LinearEquations
 
 MeansOrPredictors = Literal["means", "predictors"]
 

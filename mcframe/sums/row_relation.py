@@ -18,7 +18,7 @@ from mcframe.contracts.validators import (
     read_only_matrix,
     same_matrix,
 )
-from mcframe.sums.equations import KnownEquations
+from mcframe.sums.decomposed_equations import KnownEquations
 from mcframe.sums.known_sums import (
     ExactSums,
     KnownSums,
@@ -166,7 +166,7 @@ class RowRelation(KnownSums):
                 raise DataError(
                     f"RowRelation of block {self.block!r}: A has a coefficient of column"
                     f" {as_given(name)}, which the block has not;"
-                    f" {meant(str(name), [str(known) for known in names], 'columns')}"
+                    f" {meant(str(name), [str(column) for column in names], 'columns')}"
                 )
             coefficients[:, places[name]] = numbers
         return attrs.evolve(self, A=coefficients, columns=None)
@@ -232,8 +232,8 @@ def coefficients_of(by_column: Mapping[Any, Any]) -> Array:
             "RowRelation: A={} was given, which names no column; give a coefficient of one or more"
         )
     numbers = {
-        name: read_only_matrix(given, f"RowRelation: A[{as_given(name)}]")
-        for name, given in by_column.items()
+        name: read_only_matrix(coefficients, f"RowRelation: A[{as_given(name)}]")
+        for name, coefficients in by_column.items()
     }
     first, *others = numbers
     for name in others:
