@@ -12,9 +12,9 @@ from scipy.stats import multivariate_normal
 import mcframe as mc
 from mcframe.numerics.group_means import GroupMeans, variances_added, variances_added_left_out
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
+from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
-from mcframe.posterior.grouped_rows import conditionals_in_groups
-from mcframe.posterior.rows import fit_rows
+from mcframe.posterior.row_estimates import fit_rows
 
 NOISE = 0.01
 
@@ -71,13 +71,23 @@ def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_
     means, products = prior.given_with_products(table, groups, within)
     np.testing.assert_array_equal(prior.given(table, groups, within).means, means.means)
     rows = RowMixture(np.zeros(1), np.zeros((1, d)), within[None])
-    cells = conditionals_in_groups(table, rows, means)
+    new_group = GroupMeans(mean[None], between[None])
+    in_groups = RowsInGroups.of_new_groups(rows, new_group, n_groups).given(table)
+    cells = in_groups.conditionals(table)
     z, covariance, _ = dense_posterior(x, groups, mean, within, between)
     size = 1.0 + np.abs(z).max()
     np.testing.assert_allclose(cells.means[0], z, atol=1e-8 * size)
     np.testing.assert_allclose(
         cells.variances[0].ravel(), np.diag(covariance), rtol=1e-6, atol=1e-8
     )
+    for row in range(n):  # all numbers of a row together, observed or not
+        observed = np.flatnonzero(~np.isnan(x[row]))[None]
+        joint = in_groups.numbers_given_observed(
+            table, np.array([row]), observed, np.arange(d)[None]
+        )
+        part = slice(row * d, (row + 1) * d)
+        np.testing.assert_allclose(joint[0][0, 0], z[row], atol=1e-8 * size)
+        np.testing.assert_allclose(joint[1][0, 0], covariance[part, part], rtol=1e-6, atol=1e-7)
     absent = np.setdiff1d(np.arange(n_groups), groups)
     np.testing.assert_allclose(means.means[absent], prior.means[absent])
     assert np.all(np.linalg.eigvalsh(products) >= -1e-9 * np.abs(products).max())
@@ -124,8 +134,10 @@ def test_draws_have_the_moments_of_the_posterior():
     rows = RowMixture(np.zeros(1), np.zeros((1, 3)), within[None])
     levels = DrawnLevels(rows, np.zeros(3), between)
     means = levels.means_given(table, 6)
+    new_group = GroupMeans(np.zeros((1, 3)), between[None])
+    in_groups = RowsInGroups.of_new_groups(rows, new_group, 6).given(table)
     draws = np.array([levels.rows(table, means.draw(rng), rng) for _ in range(4000)])
-    cells = conditionals_in_groups(table, rows, means)
+    cells = in_groups.conditionals(table)
     sds = np.sqrt(cells.variances[0])
     assert np.max(np.abs(draws.mean(axis=0) - cells.means[0]) / sds) < 5.0 / np.sqrt(4000)
     np.testing.assert_allclose(draws.std(axis=0) / sds, 1.0, atol=0.08)

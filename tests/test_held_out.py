@@ -18,7 +18,7 @@ from mcframe.model.held_out import (
     entries_as_data,
     observed_entries,
 )
-from mcframe.posterior.rows import drawn_from_columns
+from mcframe.posterior.row_estimates import drawn_from_columns
 from mcframe.selection import EntryFolds, RowFolds, TimeFolds
 
 

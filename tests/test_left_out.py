@@ -16,8 +16,8 @@ from mcframe.numerics.row_mixtures import (
     leave_one_out,
     moments_of,
 )
-from mcframe.posterior.rows import NOISE_SHARE as NOISE_OF_TABLES
-from mcframe.posterior.rows import student_variance_inflation, variance_exponents_of
+from mcframe.posterior.row_variances import NOISE_SHARE as NOISE_OF_TABLES
+from mcframe.posterior.row_variances import student_variance_inflation, variance_exponents_of
 from mcframe.tables.missingness import CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, standard_units
 from mcframe.tables.rows_choice import choose_rows

@@ -1,7 +1,6 @@
 """Cells of tables of which only limits are known."""
 
-import importlib
-
+import attrs
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,12 +9,17 @@ import scipy
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
+from mcframe.numerics.group_means import GroupMeans
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
+from mcframe.numerics.rows_in_groups import RowsInGroups
+from mcframe.posterior.row_estimates import fit_rows
+from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import RowLimits, censored_moments
+from mcframe.posterior.rows import posterior_given, rows_of_gaussian
 from mcframe.posterior.truncation import TruncatedMixture
 from mcframe.tables.draws_within_limits import drawn_within_limits
 from mcframe.tables.known_limits import limits_in
 
-rows = importlib.import_module("mcframe.posterior.rows")
 BELOW, ABOVE = -np.inf, np.inf
 
 
@@ -150,10 +154,10 @@ def test_limits_that_say_nothing_change_nothing():
     whole = gaussian(80)
     values = whole.mask(np.random.default_rng(1).random(whole.shape) < 0.2).to_numpy()
     precisions = np.full(5, 1e3)
-    plain = rows.fit_rows(values, precisions, prior_rows=1.0, tol=1e-9)
+    plain = fit_rows(values, precisions, prior_rows=1.0, tol=1e-9)
     lower = np.where(np.isnan(values), -60.0, -np.inf)
     limits = RowLimits.of(lower, np.full(values.shape, np.inf), 1e-3)
-    limited = rows.fit_rows(values, precisions, prior_rows=1.0, tol=1e-9, limits=limits)
+    limited = fit_rows(values, precisions, prior_rows=1.0, tol=1e-9, limits=limits)
     np.testing.assert_allclose(
         limited.components.covariances, plain.components.covariances, atol=2e-3
     )
@@ -170,8 +174,8 @@ def test_narrow_limits_are_values():
     lower = np.where(hidden, whole - 1e-5, -np.inf)
     upper = np.where(hidden, whole + 1e-5, np.inf)
     limits = RowLimits.of(lower, upper, 1e-3)
-    limited = rows.fit_rows(values, precisions, prior_rows=1.0, tol=1e-9, limits=limits)
-    plain = rows.fit_rows(whole, precisions, prior_rows=1.0, tol=1e-9)
+    limited = fit_rows(values, precisions, prior_rows=1.0, tol=1e-9, limits=limits)
+    plain = fit_rows(whole, precisions, prior_rows=1.0, tol=1e-9)
     np.testing.assert_allclose(
         limited.components.covariances, plain.components.covariances, atol=1e-3
     )
@@ -201,7 +205,7 @@ def test_moments_and_draws_agree_with_exact_gibbs():
     upper = np.array([[np.inf, -0.2, 0.1, np.inf]])
     values = np.full((1, 4), np.nan)
     limits = RowLimits.of(lower, upper, noise)
-    base = rows.rows_of_gaussian(values, np.full(4, 1.0 / noise), mean, covariance)
+    base = rows_of_gaussian(values, np.full(4, 1.0 / noise), mean, covariance)
     posterior = base.condition(values, np.full(4, 1.0 / noise), limits)
     exact = truncated_gibbs(mean, covariance + noise * np.eye(4), lower[0], upper[0], rng)
     weights, means, variances = posterior.at_limits
@@ -217,6 +221,82 @@ def test_moments_and_draws_agree_with_exact_gibbs():
     assert ((drawn >= lower[0, :3]) & (drawn <= upper[0, :3])).all()
     np.testing.assert_allclose(drawn.mean(axis=0), exact.mean(axis=0)[:3], atol=0.04)
     np.testing.assert_allclose(np.cov(drawn.T), np.cov(exact.T)[:3, :3], atol=0.03)
+
+
+def exact_moments(mean, covariance, lower, upper, rng):
+    """Mean and covariance of a normal vector within limits, by rejection."""
+    drawn = rng.multivariate_normal(mean, covariance, 2_000_000, method="cholesky")
+    kept = drawn[np.all((drawn >= lower) & (drawn <= upper), axis=1)]
+    assert len(kept) > 10_000
+    return kept.mean(axis=0), np.cov(kept.T)
+
+
+def test_limits_and_equations_of_a_row_are_conditions_together():
+    """``x0 + x1 + x2 = 1`` where x0 is observed in no row, and others have limits."""
+    rng = np.random.default_rng(5)
+    covariance, noise = 0.5 + 0.5 * np.eye(4), 1e-3
+    matrix = np.array([[1.0, 1.0, 1.0, 0.0]])
+    lower = np.array([[-np.inf, 0.4, -np.inf, -np.inf]])
+    upper = np.array([[np.inf, np.inf, -0.3, np.inf]])
+    base = rows_of_gaussian(
+        np.full((1, 4), np.nan), np.full(4, 1.0 / noise), np.zeros(4), covariance
+    )
+    identities = RowIdentities(matrix / np.sqrt(3.0), np.ones(1) / np.sqrt(3.0), np.full(4, noise))
+    base = attrs.evolve(base, identities=identities)
+    values = np.full((1, 4), np.nan)
+    values[0, 3] = 0.5
+    limits = RowLimits.of(lower, upper, noise)
+    posterior = base.condition(values, np.full(4, 1.0 / noise)).within(limits)
+    # The same by rejection: the observed number first, then the equation, then the limits.
+    joint = covariance + noise * np.eye(4)
+    seen = np.array([[0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0]])
+    gain = joint @ seen.T @ np.linalg.inv(seen @ joint @ seen.T)
+    mean = gain @ np.array([0.5, 1.0])
+    conditional = (joint - gain @ seen @ joint)[:3, :3] + 1e-12 * np.eye(3)
+    exact, spread = exact_moments(mean[:3], conditional, lower[0, :3], upper[0, :3], rng)
+    cells = posterior.cells
+    np.testing.assert_allclose(cells.means[0, 0, :3], exact, atol=0.03)
+    sds = np.sqrt(cells.variances[0, 0, :3] + noise)
+    np.testing.assert_allclose(sds, np.sqrt(np.diag(spread)), atol=0.03)
+    assert cells.means[0, 0, :3].sum() == pytest.approx(1.0, abs=1e-6)
+    repeated = np.tile(values, (3000, 1))
+    limits = RowLimits.of(np.tile(lower, (3000, 1)), np.tile(upper, (3000, 1)), noise)
+    many = base.condition(repeated, np.full(4, 1.0 / noise)).within(limits)
+    drawn = drawn_within_limits(many, repeated, np.full(4, 1.0 / noise), rng)
+    rest = many.with_numbers(drawn, np.full(4, 1.0 / noise))
+    [whole] = rest.drawn_observations(noise, rng, 1)
+    whole = np.where(np.isnan(drawn), whole, drawn)
+    np.testing.assert_allclose(whole[:, :3].sum(axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(whole[:, :3].mean(axis=0), exact, atol=0.04)
+    np.testing.assert_allclose(np.cov(whole[:, :3].T), spread, atol=0.03)
+
+
+def test_limits_of_rows_in_groups_inform_their_groups():
+    """Two columns in two groups: sites against draws of all rows together by rejection."""
+    rng = np.random.default_rng(6)
+    within = np.array([[0.5, 0.2], [0.2, 0.5]])
+    between, noise = np.array([[0.8, 0.3], [0.3, 0.6]]), 1e-3
+    groups = np.array([0, 0, 0, 1])
+    values = np.array([[np.nan, 0.4], [np.nan, np.nan], [0.9, np.nan], [np.nan, -0.2]])
+    lower, upper = np.full((4, 2), -np.inf), np.full((4, 2), np.inf)
+    lower[0, 0], upper[1, 1], lower[3, 0] = 0.8, -0.4, 0.3
+    of_rows = RowMixture(np.zeros(1), np.zeros((1, 2)), within[None])
+    new_group = GroupMeans(np.zeros((1, 2)), between[None])
+    table = IncompleteRows.of(values, np.full(2, 1.0 / noise), np.ones(2), groups)
+    base = posterior_given(table, RowsInGroups.of_new_groups(of_rows, new_group, 2))
+    posterior = base.within(RowLimits.of(lower, upper, noise))
+    same = (groups[:, None] == groups).astype(float)
+    joint = np.kron(same, between) + np.kron(np.eye(4), within + noise * np.eye(2))
+    seen = ~np.isnan(values).ravel()
+    gain = joint[:, seen] @ np.linalg.inv(joint[np.ix_(seen, seen)])
+    conditional = joint - gain @ joint[seen] + 1e-10 * np.eye(8)
+    ends = lower.ravel(), upper.ravel()
+    exact, spread = exact_moments(gain @ values.ravel()[seen], conditional, *ends, rng)
+    missing = ~seen
+    cells = posterior.cells
+    np.testing.assert_allclose(cells.means[0].ravel()[missing], exact[missing], atol=0.03)
+    sds = np.sqrt(cells.variances[0].ravel() + noise)[missing]
+    np.testing.assert_allclose(sds, np.sqrt(np.diag(spread))[missing], atol=0.04)
 
 
 def test_truncated_mixtures():

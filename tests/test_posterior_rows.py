@@ -14,9 +14,9 @@ import mcframe as mc
 from mcframe.contracts import BackendError
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture, conditionals, expectation
-from mcframe.posterior import rows as posterior_rows
-from mcframe.posterior import variational_em
-from mcframe.posterior.rows import fit_rows, rows_of_gaussian
+from mcframe.posterior import row_estimates, variational_em
+from mcframe.posterior.row_estimates import fit_rows
+from mcframe.posterior.rows import rows_of_gaussian
 from mcframe.runtime.machine import thread_limit
 
 # What is drawn, and how many numbers of it are missing.
@@ -245,14 +245,14 @@ def test_evidence_never_falls(seed):
 def test_a_step_that_lowers_the_evidence_is_an_error(monkeypatch):
     """A planted fault: what the missing numbers add to the covariance is forgotten."""
     _, values, _, _ = two_groups()
-    m_step = posterior_rows.RowsPrior.m_step
+    m_step = row_estimates.RowsPrior.m_step
 
     def forgetful(self, found, means):
         if found.weights[0] > 0.0:
             found = attrs.evolve(found, scatters=0.7 * found.scatters)
         return m_step(self, found, means)
 
-    monkeypatch.setattr(posterior_rows.RowsPrior, "m_step", forgetful)
+    monkeypatch.setattr(row_estimates.RowsPrior, "m_step", forgetful)
     with pytest.raises(BackendError, match="bound on the evidence fell from"):
         fit_rows(values, np.full(4, 100.0), tol=0.0)
 
@@ -349,7 +349,7 @@ def test_threads_change_no_bit(monkeypatch):
 def test_large_tables_begin_with_some_rows(monkeypatch):
     truth, values, hidden, _ = two_groups(n=2000)
     whole = fit_rows(values, np.full(4, 100.0), components=2, tol=1e-6)
-    monkeypatch.setattr(posterior_rows, "SUBSAMPLE_NUMBERS", 1200)
+    monkeypatch.setattr(row_estimates, "SUBSAMPLE_NUMBERS", 1200)
     begun = fit_rows(values, np.full(4, 100.0), components=2, tol=1e-6)
     assert len(begun.responsibilities) == 2000
     errors = [

@@ -163,7 +163,7 @@ def test_draws_have_the_moments_of_a_dense_gaussian_and_satisfy_equations():
     i = int(np.argmax(np.isnan(values).sum(axis=1)))
     row = np.tile(values[i], (20_000, 1))
     many = posterior.condition(row, 1.0 / noise)
-    drawn = identities.drawn(many, many.table, np.nan_to_num(row), np.random.default_rng(0))
+    drawn = identities.drawn(many, np.nan_to_num(row), np.random.default_rng(0))
     assert np.abs(drawn @ identities.coefficients.T - identities.constants).max() < 1e-9
     mean, covariance = dense(
         posterior.components, values[i], noise, identities.coefficients, identities.constants

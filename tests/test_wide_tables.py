@@ -13,7 +13,7 @@ import mcframe as mc
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
-from mcframe.posterior.rows import fit_rows
+from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.rows_parameters import PRIOR_ROWS_GRID, RowsParameters, RowsPrior
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.tables import rows_folds

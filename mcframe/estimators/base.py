@@ -32,7 +32,7 @@ from mcframe.model.held_out import NEVER_HELD_OUT, dealt, dealt_cells, places_by
 from mcframe.model.labels import leaves_zeros_out, numbers_of_frame
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.rows import COMPONENTS_TRIED
+from mcframe.posterior.row_estimates import COMPONENTS_TRIED
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import without_edge_warnings

@@ -45,6 +45,15 @@ class GroupMeans:
             np.broadcast_to(covariance, (n_groups, *covariance.shape)),
         )
 
+    def followed_by(self, others: "GroupMeans") -> "GroupMeans":
+        """The means of these groups and of others after them."""
+        if not len(others.means):
+            return self
+        return GroupMeans(
+            np.concatenate([self.means, others.means]),
+            np.concatenate([self.covariances, others.covariances]),
+        )
+
     @cached_property
     def roots(self) -> Array:
         """The lower Cholesky factors of the covariances (G x d x d)."""

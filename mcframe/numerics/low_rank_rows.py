@@ -19,7 +19,12 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
-from mcframe.numerics.row_mixtures import Conditionals, IncompleteRows
+from mcframe.numerics.row_mixtures import (
+    Conditionals,
+    IncompleteRows,
+    draws_given,
+    numbers_given_observed,
+)
 from mcframe.runtime.machine import check_time, limits_blas
 
 
@@ -134,11 +139,37 @@ class LowRankRows:
                 root = np.linalg.cholesky(system)
                 yield int(i), RowGiven(self, precisions[i], shares[i], deviations, root)
 
+    def given(self, table: IncompleteRows) -> "LowRankRows":
+        """The distribution of rows given other rows, which is the same."""
+        return self
+
+    def of_other_rows(self, table: IncompleteRows) -> "LowRankRows":
+        """The distribution of further rows, which is the same."""
+        return self
+
+    def about_means(self, table: IncompleteRows) -> IncompleteRows:
+        """Rows less the means that they have of their own, which are none."""
+        return table
+
+    def numbers_given_observed(
+        self, table: IncompleteRows, rows: IntArray, observed: IntArray, places: IntArray
+    ) -> tuple[Array, Array]:
+        """Joint distributions of some numbers of z; see ``RowMixture``."""
+        return numbers_given_observed(self, table, rows, observed, places)[:2]
+
+    def drawn(self, table: IncompleteRows, rng: np.random.Generator, m: int) -> Array:
+        """m draws of all rows of a table (m x n x d)."""
+        return draws_given(self, table, rng, m)
+
     @limits_blas
     def leave_one_out(
-        self, values: Array, noise: float, column_of_number: IntArray
+        self,
+        values: Array,
+        noise: float,
+        column_of_number: IntArray,
+        group_of_row: IntArray | None = None,
     ) -> tuple[Array, Array]:
-        """Conditional mean and variance of each observed number; see ``leave_one_out``.
+        """Conditional mean and variance of each observed number; see ``row_mixtures``.
 
         With A = G + noise of the observed numbers the inverse of their covariance is
         ``A^-1 - A^-1 U M^-1 U' A^-1``.

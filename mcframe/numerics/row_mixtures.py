@@ -78,11 +78,54 @@ class RowMixture:
         """The distribution of z in each row given what is observed, by component."""
         return conditionals(table, self)
 
-    def leave_one_out(
-        self, values: Array, noise: float, column_of_number: IntArray
+    def given(self, table: "IncompleteRows") -> "RowMixture":
+        """The distribution of rows given other rows, which is the same."""
+        return self
+
+    def of_other_rows(self, table: "IncompleteRows") -> "RowMixture":
+        """The distribution of further rows, which is the same."""
+        return self
+
+    def about_means(self, table: "IncompleteRows") -> "IncompleteRows":
+        """Rows less the means that they have of their own, which are none."""
+        return table
+
+    def numbers_given_observed(
+        self, table: "IncompleteRows", rows: IntArray, observed: IntArray, places: IntArray
     ) -> tuple[Array, Array]:
-        """Conditional mean and variance of each observed number; see ``leave_one_out`` below."""
+        """Joint distributions of some numbers of z given what is observed, by component.
+
+        Parameters
+        ----------
+        table : IncompleteRows
+        rows : array of integers (b,)
+        observed, places : arrays of integers (b x o) and (b x m), or one row for all
+            Where rows are observed, and the numbers in question.
+
+        Returns
+        -------
+        means : array (C x b x m)
+        covariances : array (C x g x m x m)
+            g is b, or 1 where all rows have the same.
+        """
+        return numbers_given_observed(self, table, rows, observed, places)[:2]
+
+    def leave_one_out(
+        self,
+        values: Array,
+        noise: float,
+        column_of_number: IntArray,
+        group_of_row: IntArray | None = None,
+    ) -> tuple[Array, Array]:
+        """Conditional mean and variance of each observed number; see ``leave_one_out`` below.
+
+        Groups of rows do not matter here.
+        """
         return leave_one_out(values, noise, self, column_of_number)
+
+    def drawn(self, table: "IncompleteRows", rng: np.random.Generator, m: int) -> Array:
+        """m draws of all rows of a table (m x n x d)."""
+        return draws_given(self, table, rng, m)
 
 
 def root_of(covariance: Array) -> Array:
@@ -811,6 +854,61 @@ def leave_one_out(
     weights = np.exp(logs - np.max(logs, axis=0))
     predicted, covariances = moments_of(weights / np.sum(weights, axis=0), means, variances)
     return np.where(observed, predicted, np.nan), np.where(observed, covariances, np.nan)
+
+
+def draws_given(mixture: Any, table: IncompleteRows, rng: np.random.Generator, m: int) -> Array:
+    """m draws of z of all rows of a table (m x n x d).
+
+    A draw of z and x from the component moves to the observed x by the difference of the
+    conditional means, which are linear in x (Journel and Huijbregts, Mining Geostatistics, 1978).
+
+    Parameters
+    ----------
+    mixture : RowMixture or LowRankRows
+    table : IncompleteRows
+    rng : numpy.random.Generator
+    m : int
+    """
+    n, d = table.values.shape
+    cells = mixture.conditionals(table)
+    ends = np.cumsum(cells.responsibilities, axis=1)
+    ends[:, -1] = 1.0
+    component = np.argmax(rng.random((m, n))[:, :, None] < ends, axis=2)
+    drawn = np.empty((m, n, d))
+    noise_deviations = np.sqrt(table.noise)
+    for c in range(len(mixture.means)):
+        draw, row = np.nonzero(component == c)
+        if not row.size:
+            continue
+        z = mixture.draws(c, row.size, rng)
+        x = z + noise_deviations[row] * rng.standard_normal((row.size, d))
+        drawn_table = IncompleteRows.of(x, table.precisions[row], table.variances)
+        means = mixture.centred(c).conditionals(drawn_table).means[0]
+        drawn[draw, row] = cells.means[c, row] + z - means
+    return drawn
+
+
+def numbers_given_observed(
+    mixture: Any, table: IncompleteRows, rows: IntArray, observed: IntArray, places: IntArray
+) -> tuple[Array, Array, Array]:
+    """Joint distributions of numbers of z; arguments as the method of ``RowMixture`` has them.
+
+    Returned last is what an observed number adds to the means (C x g x o x m).
+    """
+    inside = places[:, :, None], places[:, None, :]
+    across = observed[:, :, None], places[:, None, :]
+    around = observed[:, :, None], observed[:, None, :]
+    noise = table.noise[rows[: len(observed), None], observed]
+    values = table.values[rows[:, None], observed]
+    means, covariances, all_weights = [], [], []
+    for mean, covariance in zip(mixture.means, mixture.covariances, strict=True):
+        system = covariance[around] + noise[:, :, None] * np.eye(observed.shape[1])
+        weights = np.linalg.solve(system, covariance[across])
+        deviations = values - mean[observed]
+        means.append(mean[places] + (deviations[:, None] @ weights)[:, 0])
+        covariances.append(covariance[inside] - covariance[across].swapaxes(1, 2) @ weights)
+        all_weights.append(weights)
+    return np.array(means), np.array(covariances), np.array(all_weights)
 
 
 def moments_of(weights: Array, means: Array, variances: Array) -> tuple[Array, Array]:

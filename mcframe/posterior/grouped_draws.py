@@ -15,7 +15,6 @@ from mcframe.numerics.group_means import GroupMeans
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.row_draws import AUGMENTED_BURN_IN, AUGMENTED_SPACING, DrawnComponents
-from mcframe.posterior.rows import draws_given
 from mcframe.posterior.rows_parameters import RowsPrior
 
 
@@ -51,7 +50,7 @@ class DrawnLevels:
     def rows(self, table: IncompleteRows, means: Array, rng: np.random.Generator) -> Array:
         """A draw of the rows of a table (n x d) given means of groups (G x d)."""
         offsets = means[table.members]
-        return np.asarray(offsets + draws_given(self.within, table.minus(offsets), rng, 1)[0])
+        return np.asarray(offsets + self.within.drawn(table.minus(offsets), rng, 1)[0])
 
 
 def drawn_levels(

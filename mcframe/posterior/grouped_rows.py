@@ -9,17 +9,17 @@ given covariances, so that the E step is exact. Both levels are Gaussian rows, t
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.stored_classes import stored
-from mcframe.numerics.group_means import GroupMeans, variances_added
+from mcframe.numerics.group_means import GroupMeans
 from mcframe.numerics.row_mixtures import (
-    Conditionals,
     Expectation,
     IncompleteRows,
     RowMixture,
     expectation,
     root_of,
 )
+from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.rows_parameters import RowsParameters, RowsPrior, log_determinant
 from mcframe.posterior.variational_em import EMParameters
 
@@ -148,19 +148,17 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
         between = max(steps, key=log_probability)
         return attrs.evolve(self, within=self.within.m_step(moments.within), between=between)
 
-    def means_given(self, table: IncompleteRows, prior: GroupMeans | None = None) -> GroupMeans:
-        """The means of groups given a table, by the moments of new rows and groups."""
-        if prior is None:
-            new = self.new_groups
-            prior = GroupMeans.same(new.means[0], new.covariances[0], self.n_groups)
-        return prior.given(table, table.members, self.predictive.covariances[0])
+    @property
+    def distribution(self) -> RowsInGroups:
+        """The distribution of rows in these groups, by the moments of new rows and groups."""
+        return RowsInGroups.of_new_groups(self.predictive, self.new_groups, self.n_groups)
 
     def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
         rows, groups = self.within.expected, self.between.expected
-        prior = GroupMeans.same(groups.means[0], groups.covariances[0], self.n_groups)
-        means = prior.given(table, table.members, rows.covariances[0])
-        cells = conditionals_in_groups(table, rows, means)
+        new_groups = GroupMeans(groups.means, groups.covariances)
+        in_groups = RowsInGroups.of_new_groups(rows, new_groups, self.n_groups)
+        cells = in_groups.given(table).conditionals(table)
         return cells.means[0], cells.variances[0]
 
     def extrapolated(self, after: "GroupedParameters", length: float) -> "GroupedParameters":
@@ -184,14 +182,3 @@ def log_probability(parameters: RowsParameters) -> float:
     log_size = np.sum(weights) * log_determinant(root_of(prior.covariance))
     logs = prior.log_probabilities(np.array([prior.rows]), weights, scatters)
     return float(logs[0] - 0.5 * log_size)
-
-
-def conditionals_in_groups(
-    table: IncompleteRows, rows: RowMixture, means: GroupMeans
-) -> Conditionals:
-    """The distribution of z in each row, whatever the mean of its group is."""
-    groups: IntArray = table.members
-    offsets = means.means[groups]
-    cells = rows.conditionals(table.minus(offsets))
-    added = variances_added(table, rows.covariances[0], means, groups)
-    return attrs.evolve(cells, means=cells.means + offsets, variances=cells.variances + added)

@@ -11,6 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
+from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
@@ -21,8 +22,10 @@ from mcframe.posterior.row_draws import (
     augmented,
     rows_given,
 )
+from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
+from mcframe.posterior.row_variances import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior, rows_of_gaussian
 from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.posterior.variational_em import extrapolated_em
 
@@ -138,7 +141,7 @@ class JointPosterior(SingleDistribution):
         Where these are given, or the table is wide, all draws have the same.
         """
         refined = self.refined
-        if refined.rows.group_means is not None:
+        if isinstance(refined.rows.components, RowsInGroups):
             return refined.draws_in_groups(rows, rng, m)
         if refined.drawn_components is None:
             return refined.rows.draws(rows, rng, m)
@@ -148,10 +151,7 @@ class JointPosterior(SingleDistribution):
 
     def within(self, limits: RowLimits) -> "JointPosterior":
         """The posterior of these rows with limits of numbers that are missing."""
-        table = self.rows.table
-        values = np.where(table.precisions > 0.0, table.values, np.nan)
-        rows = self.rows.condition(values, table.precisions, limits)
-        return attrs.evolve(self, rows=rows)
+        return attrs.evolve(self, rows=self.rows.within(limits))
 
     def condition(
         self, observed: Observed, group_of_row: IntArray | None = None

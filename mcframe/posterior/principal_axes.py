@@ -138,7 +138,8 @@ def axes_of_rows(posterior: RowsPosterior) -> AxisMoments:
     loadings. Of an estimated S ~ inverse Wishart they are ``S A diag(l)^-1/2`` at the axes A of
     its mean, with the variances of an inverse Wishart (von Rosen, Scand. J. Statist. 1988).
     """
-    table, mean = posterior.less_group_means, posterior.components.means[0]
+    table = posterior.components.about_means(posterior.table)
+    mean = posterior.components.means[0]
     covariance = posterior.components.covariances[0]
     values, axes = np.linalg.eigh(covariance)
     kept = values > len(values) * EPS * max(values[-1], 0.0)

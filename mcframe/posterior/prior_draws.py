@@ -26,7 +26,7 @@ from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed, ObservedBl
 from mcframe.posterior.observed_chains import ObservedChains
 from mcframe.posterior.predictive import as_distribution
 from mcframe.posterior.row_pass import PosteriorRows
-from mcframe.posterior.rows import NOISE_SHARE
+from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows_parameters import MEAN_PRIOR_ROWS
 from mcframe.posterior.sampled_engines import SampledFactors
 

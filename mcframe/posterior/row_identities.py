@@ -18,7 +18,6 @@ from mcframe.contracts.rounding import EPS, RESULT_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.row_mixtures import (
     Conditionals,
-    IncompleteRows,
     moments_of,
     roots_of,
     rows_by_pattern,
@@ -98,13 +97,26 @@ class MissingNumbers:
         return self.scales * deviations + noise, component
 
 
-def batches_of(missing: Mask) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows and places of missing numbers as ``rows_by_pattern`` has them, some rows at a time."""
-    size = max(1, BATCH_NUMBERS // missing.shape[1] ** 2)
-    for rows, places in rows_by_pattern(missing):
-        for start in range(0, rows.size, size):
-            part = slice(start, start + size)
-            yield rows[part], places if len(places) == 1 else places[part]
+def batches_of(missing: Mask, informed: Mask) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Rows with missing numbers, some at a time: (b,), and the places of two kinds of numbers.
+
+    Those that are missing (b x m), and those of which something is known (b x o), which may be
+    missing, too. Rows with the same have these places once, (1 x m) and (1 x o).
+    """
+    width = missing.shape[1]
+    size = max(1, BATCH_NUMBERS // width**2)
+    some_missing: Mask = np.any(missing, axis=1, keepdims=True)
+    kinds = np.hstack([missing, informed & some_missing])
+    for rows, places in rows_by_pattern(kinds):
+        counts = np.count_nonzero(missing[rows[: len(places)]], axis=1)
+        for count in np.unique(counts):
+            chosen = counts == count
+            of_count = rows if len(places) == 1 else rows[chosen]
+            both = places[chosen]
+            for start in range(0, of_count.size, size):
+                part = slice(start, start + size)
+                some = both if len(both) == 1 and len(places) == 1 else both[part]
+                yield of_count[part], some[:, :count], some[:, count:] - width
 
 
 def pseudo_inverse(squares: Array) -> tuple[Array, Array]:
@@ -135,18 +147,34 @@ class RowIdentities:
         The variance of each number given z: equations are of numbers, with their noise.
     holds : mask (n x q) or None
         The rows in which each one holds; None for all.
+    offsets : array (n x d) or None
+        What the numbers of rows lack: the equations are of the sums. None for 0.
     """
 
     coefficients: Array
     constants: Array
     noise: Array
     holds: Mask | None = None
+    offsets: Array | None = None
 
-    def of_rows(self, rows: IntArray) -> "RowIdentities":
+    def take(self, rows: IntArray) -> "RowIdentities":
         """The identities of some rows."""
-        if self.holds is None:
-            return self
-        return attrs.evolve(self, holds=self.holds[rows])
+        return attrs.evolve(
+            self,
+            holds=None if self.holds is None else self.holds[rows],
+            offsets=None if self.offsets is None else self.offsets[rows],
+        )
+
+    @property
+    def of_other_rows(self) -> "RowIdentities":
+        """The identities of further rows, in all of which they hold."""
+        return attrs.evolve(self, holds=None, offsets=None)
+
+    def constants_of(self, rows: IntArray) -> Array:
+        """The constants in rows (b x q), or those of all rows (q,)."""
+        if self.offsets is None:
+            return self.constants
+        return np.asarray(self.constants - self.offsets[rows] @ self.coefficients.T)
 
     def coefficients_of(self, rows: IntArray) -> Array:
         """The coefficients in rows (b x q x d), 0 where an equation does not hold."""
@@ -160,41 +188,33 @@ class RowIdentities:
         return np.any(touched if self.holds is None else touched & self.holds, axis=1)
 
     def missing_numbers(
-        self, posterior: "RowsPosterior", table: IncompleteRows
+        self, posterior: "RowsPosterior"
     ) -> Iterator[tuple[MissingNumbers, Array, Array]]:
         """The missing numbers of rows that are concerned, with what equations say of them.
 
         That is their coefficients (b x q x m), and the constants less what is observed (b x q).
+        Numbers of which limits are known are missing, and their sites are observations of them.
         """
-        mixture, width = posterior.components, table.values.shape[1]
-        observed = table.precisions > 0.0
+        table, components = posterior.table, posterior.components
+        width = table.values.shape[1]
+        informed = table.precisions > 0.0
+        observed = informed if posterior.limits is None else informed & ~posterior.limits.mask
         concerned = self.concerned(~observed)
-        covariances = mixture.covariances
         responsibilities: Array = np.ones((len(observed), 1))
-        if len(mixture.means) > 1:
-            _, responsibilities = mixture.evidence(table)
-        for rows, pattern in batches_of(~observed & concerned[:, None]):
+        if len(components.means) > 1:
+            _, responsibilities = components.evidence(table)
+        for rows, pattern, others in batches_of(~observed & concerned[:, None], informed):
             check_time()
-            first = rows[: len(pattern)]
-            others = np.nonzero(observed[first])[1].reshape(len(pattern), -1)
-            inside = pattern[:, :, None], pattern[:, None, :]
-            across = others[:, :, None], pattern[:, None, :]
-            around = others[:, :, None], others[:, None, :]
-            noise = table.noise[first[:, None], others]
-            values = table.values[rows[:, None], others]
-            means, inner = [], []
-            for mean, covariance in zip(mixture.means, covariances, strict=True):
-                system = covariance[around] + noise[:, :, None] * np.eye(others.shape[1])
-                weights = np.linalg.solve(system, covariance[across])
-                deviations = values - mean[others]
-                means.append(mean[pattern] + (deviations[:, None] @ weights)[:, 0])
-                inner.append(covariance[inside] - covariance[across].swapaxes(1, 2) @ weights)
             places = np.broadcast_to(pattern, (rows.size, pattern.shape[1]))
             of_rows = responsibilities[rows]
             with np.errstate(divide="ignore"):
                 log_weights = np.log(of_rows.T)
             numbers = MissingNumbers(
-                rows, places, log_weights, np.array(means), np.array(inner), *np.ones((2, 1, 1))
+                rows,
+                places,
+                log_weights,
+                *components.numbers_given_observed(table, rows, others, pattern),
+                *np.ones((2, 1, 1)),
             )
             diagonals = np.maximum(np.einsum("cgjj->cgj", numbers.covariances), 0.0)
             mean, variance = moments_of(of_rows.T[:, :, None], numbers.means, diagonals)
@@ -202,9 +222,7 @@ class RowIdentities:
             every[np.arange(rows.size)[:, None], places] = variance
             scales = posterior.scales(every)[np.arange(rows.size)[:, None], places]
             coefficients = self.coefficients_of(rows)
-            of_others = np.take_along_axis(
-                coefficients, np.broadcast_to(others, (rows.size, others.shape[1]))[:, None], 2
-            )
+            known = np.where(observed[rows], table.values[rows], 0.0)
             yield (
                 attrs.evolve(
                     numbers,
@@ -213,20 +231,18 @@ class RowIdentities:
                     noise=self.noise[places],
                 ),
                 np.take_along_axis(coefficients, places[:, None], 2),
-                self.constants - np.einsum("bqj,bj->bq", of_others, values),
+                self.constants_of(rows) - np.einsum("bqj,bj->bq", coefficients, known),
             )
 
-    def conditioned(
-        self, posterior: "RowsPosterior", table: IncompleteRows, cells: Conditionals
-    ) -> Conditionals:
-        """The distribution of each number of z in rows of a table, given the identities, too.
+    def conditioned(self, posterior: "RowsPosterior", cells: Conditionals) -> Conditionals:
+        """The distribution of each number of z in the rows of a posterior, given these, too.
 
         ``cells`` are those without. Their noise is part of the variances of numbers, so that those
         of z are smaller by that, but not below 0.
         """
         responsibilities = cells.responsibilities.copy()
         means, variances = cells.means.copy(), cells.variances.copy()
-        for numbers, coefficients, rest in self.missing_numbers(posterior, table):
+        for numbers, coefficients, rest in self.missing_numbers(posterior):
             after, gains, products = numbers.conditioned(coefficients, rest)
             weights = np.exp(after.log_weights - np.max(after.log_weights, axis=0))
             responsibilities[numbers.rows] = (weights / np.sum(weights, axis=0)).T
@@ -238,16 +254,10 @@ class RowIdentities:
             cells, responsibilities=responsibilities, means=means, variances=variances
         )
 
-    def drawn(
-        self,
-        posterior: "RowsPosterior",
-        table: IncompleteRows,
-        drawn: Array,
-        rng: np.random.Generator,
-    ) -> Array:
+    def drawn(self, posterior: "RowsPosterior", drawn: Array, rng: np.random.Generator) -> Array:
         """Draws of numbers with their noise (n x d), those of rows that are concerned anew."""
         drawn = drawn.copy()
-        for numbers, coefficients, rest in self.missing_numbers(posterior, table):
+        for numbers, coefficients, rest in self.missing_numbers(posterior):
             after, gains, _ = numbers.conditioned(coefficients, rest)
             deviations, component = after.draws(rng)
             row = np.arange(component.size)

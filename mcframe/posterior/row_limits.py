@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.likelihoods.intervals import NormalIntervals
@@ -69,6 +69,13 @@ class RowLimits:
         nothing = np.zeros(rows.size)
         return cls(lower.shape, rows, columns, *ends, noise, nothing, nothing)
 
+    @property
+    def mask(self) -> Mask:
+        """Mark the cells (n x d)."""
+        mask: Mask = np.zeros(self.shape, dtype=np.bool_)
+        mask[self.rows, self.columns] = True
+        return mask
+
     def in_units(self, units: Any, noise: float) -> "RowLimits":
         """The limits in other units (``Transform``), wide enough to be told apart."""
         ends = [
@@ -94,6 +101,12 @@ class RowLimits:
         new_rows = np.repeat(np.arange(len(rows)), counts)
         return attrs.evolve(self, shape=(len(rows), self.shape[1]), rows=new_rows, **taken)
 
+    def minus(self, offsets: Array) -> "RowLimits":
+        """The limits of numbers less others (n x d)."""
+        less = offsets[self.rows, self.columns]
+        ends = {name: getattr(self, name) - less for name in ("lower", "upper", "values")}
+        return attrs.evolve(self, **ends)
+
     def chosen(self, cells: Any) -> "RowLimits | None":
         """Some of the cells; None without any."""
         parts = ("rows", "columns", "lower", "upper", "values", "precisions")
@@ -109,13 +122,20 @@ class RowLimits:
         places = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
         return np.where(keys[places] == asked, places, -1) if keys.size else places
 
-    def placed(self, values: Array, precisions: Array) -> tuple[Array, Array]:
-        """Values and precisions of rows (n x d), those of the sites included."""
-        precisions = np.array(np.broadcast_to(precisions, values.shape), dtype=np.float64)
-        values = values.copy()
+    def in_table(self, table: IncompleteRows) -> IncompleteRows:
+        """The rows of a table with the sites in the place of the cells."""
+        values = np.where(table.precisions > 0.0, table.values, np.nan)
+        precisions = table.precisions.copy()
         values[self.rows, self.columns] = self.values
         precisions[self.rows, self.columns] = self.precisions
-        return values, precisions
+        return IncompleteRows.of(values, precisions, table.variances, table.group_of_row)
+
+    def rows_concerned(self, table: IncompleteRows) -> IntArray:
+        """The rows whose distribution the sites change: where groups are, all of a group."""
+        rows = np.unique(self.rows)
+        if table.group_of_row is None:
+            return rows
+        return np.flatnonzero(np.isin(table.members, table.members[rows]))
 
     def cavities(self, means: Array, variances: Array) -> tuple[Array, Array]:
         """Means and variances of z without the sites (... x K), from those with them."""
@@ -146,27 +166,22 @@ class RowLimits:
         values = linear / np.where(precisions > 0.0, precisions, 1.0)
         return attrs.evolve(self, values=values, precisions=precisions)
 
-    def settled(
-        self, values: Array, precisions: Array, variances: Array, moments: Moments
-    ) -> "RowLimits":
+    def settled(self, table: IncompleteRows, moments: Moments) -> "RowLimits":
         """The limits with sites that suit the distribution of rows.
 
         Parameters
         ----------
-        values, precisions : arrays (n x d), precisions also (d,)
-            Of all other cells.
-        variances : array (d,)
-            As ``IncompleteRows`` has them.
+        table : IncompleteRows
+            Of all rows; the numbers at cells with limits do not matter.
         moments : function
+            Of the table of the rows that are concerned.
         """
-        rows = np.unique(self.rows)
-        limits, values = self.take(rows), values[rows]
-        precisions = np.broadcast_to(precisions, (self.shape[0], self.shape[1]))[rows]
+        rows = self.rows_concerned(table)
+        limits, table = self.take(rows), table.take(rows)
         last = np.full(limits.rows.size, np.inf)
         for _ in range(MOST_SITE_SWEEPS):
-            table = IncompleteRows.of(*limits.placed(values, precisions), variances)
             cells = limits.rows, limits.columns
-            mean, variance = (part[cells] for part in moments(table))
+            mean, variance = (part[cells] for part in moments(limits.in_table(table)))
             if np.all(np.abs(mean - last) <= SETTLED_SITES * np.sqrt(variance)):
                 break
             limits, last = limits.matched(mean, variance), mean

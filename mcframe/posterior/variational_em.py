@@ -12,6 +12,7 @@ from mcframe.contracts.errors import BackendError
 from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
+from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.runtime.progress import current
 
 # How many times longer an extrapolation is than the last one, until one lowers the evidence.
@@ -37,6 +38,11 @@ class EMParameters(ABC, Generic[MomentsT]):
     @abstractmethod
     def predictive(self) -> RowMixture | LowRankRows:
         """The moments of a new row."""
+
+    @property
+    def distribution(self) -> RowMixture | LowRankRows | RowsInGroups:
+        """The distribution of rows, of which no other row is known."""
+        return self.predictive
 
     @property
     @abstractmethod

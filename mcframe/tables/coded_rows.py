@@ -11,13 +11,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import DataError, ModelError, warn_caller
+from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import JointPosterior
-from mcframe.posterior.rows import NOISE_SHARE
+from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.tables.applicability import Applicability
 from mcframe.tables.censoring import limits_from
 from mcframe.tables.coding import Choice, Numbers
@@ -205,8 +205,6 @@ class CodedRows:
         if len(data) == 1:
             limits = row_limits_of(self.declared, self.limits, self.table.shape[0])
         if limits is not None:
-            if answer.engine.rows.group_means is not None:
-                refuse_limits_in_groups(self.limits)
             [block] = data
             within = limits.in_units(answer.tables[block].applied, NOISE_SHARE)
             answer = attrs.evolve(answer, engine=answer.engine.within(within))
@@ -368,16 +366,6 @@ def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str
         f"{exact(column.numbers[strange[0]])} in {wording().row(int(strange[0]))} of column"
         f" {plain(column.name)!r}"
     ]
-
-
-def refuse_limits_in_groups(limits: Mapping[Any, KnownLimits | None]) -> None:
-    """Raise a ``ModelError`` where cells of a column have limits, of rows in groups."""
-    limited = [name for name, of_column in limits.items() if of_column is not None]
-    if limited:
-        raise ModelError(
-            f"column {plain(limited[0])!r} has cells with limits, and rows in groups have none;"
-            " drop groups=, or mark these cells as missing"
-        )
 
 
 def conditioned(fit: Any, data: Mapping[str, Any], groups: Any = None) -> Any:

@@ -4,7 +4,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior
+from mcframe.posterior.row_variances import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior
 from mcframe.posterior.truncation import TruncatedMixture
 
 # Sweeps over the numbers of a row, if it has several with limits. The first ones are drawn each by
@@ -37,14 +38,14 @@ def drawn_within_limits(
     if not several.size:
         return drawn
     chosen = limits.take(several)
-    rows = drawn[several]
+    rows, among = drawn[several], posterior.take(several)
     for _ in range(SWEEPS):
         for column in np.unique(chosen.columns):
             of_column = np.flatnonzero(chosen.columns == column)
             places: IntArray = chosen.rows[of_column]
             others = rows[places]
             others[:, column] = np.nan
-            rest = posterior.condition(others, precisions)
+            rest = among.take(places).with_numbers(others, precisions)
             cells = np.arange(places.size), np.full(places.size, column)
             some = chosen.chosen(of_column)
             assert some is not None

@@ -19,13 +19,12 @@ from mcframe.contracts.row_groups import RowGroups
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.row_estimates import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.posterior.rows import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
-from mcframe.tables.coded_rows import refuse_limits_in_groups
 from mcframe.tables.coding import NUMBERS_BLOCK, Numbers
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
@@ -316,7 +315,6 @@ def with_means_of_groups(coded: CodedTable, groups: RowGroups | None) -> CodedTa
             " no effect; complete it with fewer columns"
         )
         return coded
-    refuse_limits_in_groups({column.name: column.limits for column in coded.columns})
     return attrs.evolve(coded, groups=groups)
 
 

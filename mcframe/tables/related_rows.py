@@ -98,12 +98,10 @@ class RelatedRows:
     def of_posterior(self, posterior: Posterior) -> Posterior:
         """A posterior of these rows that is conditioned on the identities.
 
-        That of Gaussian factors, and of rows in groups, is left as it is.
+        That of Gaussian factors is left as it is.
         """
         engine = posterior.engine
         if not self.relations.identities or not isinstance(engine, JointPosterior):
-            return posterior
-        if engine.rows.group_means is not None:
             return posterior
         units = posterior.tables[NUMBERS_BLOCK].units
         identities = self.row_identities(units, engine.noise)

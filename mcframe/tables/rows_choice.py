@@ -16,15 +16,14 @@ from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_estimates import COMPONENTS_TRIED, fit_rows
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.posterior.rows import (
-    COMPONENTS_TRIED,
+from mcframe.posterior.row_variances import (
     NOISE_SHARE,
-    RowsPosterior,
-    fit_rows,
     student_variance_inflation,
     variance_exponents_of,
 )
+from mcframe.posterior.rows import RowsPosterior
 from mcframe.regularizers import GaussianRows
 from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import current
@@ -153,6 +152,8 @@ class RowsChoice:
             tol=FINAL_TOLERANCE,
             start=rows if self.components == 1 else None,
             limits=limits,
+            group_of_row=rows.table.group_of_row,
+            n_groups=rows.n_groups,
         )
 
     def predict_held_out(

@@ -14,16 +14,15 @@ from mcframe.contracts.row_groups import RowGroups
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
-from mcframe.numerics.group_means import variances_added, variances_added_left_out
-from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
+from mcframe.numerics.row_mixtures import IncompleteRows
 from mcframe.posterior.answer import posterior
+from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.row_limits import RowLimits, truncated_moments
-from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, student_variance_inflation
+from mcframe.posterior.row_variances import NOISE_SHARE, student_variance_inflation
+from mcframe.posterior.rows import RowsPosterior, moments_of_cells
 from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import (
-    StandardUnits,
-    UnitsAboutMeans,
     factor_model,
     first_numbers,
     number_block,
@@ -169,14 +168,18 @@ class RowsFold:
             tol=FOLD_TOLERANCE,
             start=self.warm_start,
             limits=limits if self.warm_start is None else self.warm_start.limits,
-            group_of_row=None if self.groups is None else self.groups.numbers[fitted],
+            group_of_row=self.groups_of(fitted),
             n_groups=0 if self.groups is None else self.groups.count,
         )
         if components == 1:
             self.warm_start = posterior
         return posterior
 
-    def limits_in(self, units: StandardUnits) -> RowLimits | None:
+    def groups_of(self, rows: IntArray | Mask) -> IntArray | None:
+        """The groups of rows of the table; None where rows have none."""
+        return None if self.groups is None else self.groups.numbers[rows]
+
+    def limits_in(self, units: AffineUnits) -> RowLimits | None:
         """The limits in the units of rows that are estimated."""
         return None if self.limits is None else self.limits.in_units(units, NOISE_SHARE)
 
@@ -187,13 +190,9 @@ class RowsFold:
         return self.moments_in_units(posterior, standard_units(self.seen), feature_noise)
 
     def moments_in_units(
-        self, posterior: RowsPosterior, units_of_columns: AffineUnits, feature_noise: float
+        self, posterior: RowsPosterior, units: AffineUnits, feature_noise: float
     ) -> "HeldOutMoments":
         """The moments of the held-out numbers under a posterior in these units."""
-        units: StandardUnits = units_of_columns
-        if self.groups is not None and posterior.group_means is not None:
-            offsets = posterior.group_means.means[self.groups.numbers]
-            units = UnitsAboutMeans(units_of_columns, offsets)
         rows, columns = (
             np.flatnonzero(self.held_out_entries.any(axis=1)),
             np.arange(self.column_of_number.size),
@@ -201,23 +200,13 @@ class RowsFold:
         if self.n_features:
             standard = units.apply(self.seen[rows], rows[:, None], columns)
             cells = posterior.condition(standard, self.precisions(feature_noise)).cells
-            weights = cells.responsibilities.T[:, :, None]
-            predicted, variances = moments_of(weights, cells.means, cells.variances)
+            predicted, variances = moments_of_cells(cells)
             variances += NOISE_SHARE
         else:
             standard = units.apply(self.values[rows], rows[:, None], columns)
             predicted, variances = posterior.components.leave_one_out(
-                standard, NOISE_SHARE, self.column_of_number
+                standard, NOISE_SHARE, self.column_of_number, self.groups_of(rows)
             )
-            if self.groups is not None and posterior.group_means is not None:
-                variances += variances_added_left_out(
-                    standard,
-                    NOISE_SHARE,
-                    posterior.covariance,
-                    posterior.group_means,
-                    self.groups.numbers[rows],
-                    self.column_of_number,
-                )
             self.predict_by_hiding(posterior, units, standard, rows, predicted, variances)
             limits = self.limits_in(units)
             if limits is not None:  # held-out numbers are those that are known exactly
@@ -235,7 +224,7 @@ class RowsFold:
     def predict_by_hiding(
         self,
         posterior: RowsPosterior,
-        units: StandardUnits,
+        units: AffineUnits,
         standard: Array,
         rows: IntArray,
         means: Array,
@@ -250,7 +239,13 @@ class RowsFold:
         limits, sited = self.limits_in(units), posterior
         if limits is not None:  # whose sites know nothing of what is held out
             seen = units.apply(self.seen, *np.ogrid[: self.seen.shape[0], : self.seen.shape[1]])
-            sited = posterior.condition(seen, self.precisions(), limits)
+            table = IncompleteRows.of(
+                seen,
+                self.precisions(),
+                posterior.table.variances,
+                self.groups_of(np.arange(len(seen))),
+            )
+            sited = posterior.observing(table).within(limits)
         columns, positions = np.nonzero(self.held_out_entries[rows].T)
         incomplete = np.isnan(standard)
         is_partial = np.logical_or.reduceat(incomplete, first_numbers(self.column_of_number), 1)
@@ -265,23 +260,11 @@ class RowsFold:
             values = standard[places]
             held_out = self.co_masked(values, columns[first : first + size], rows[places])
             seen = held_out.remaining({NUMBERS_BLOCK: values})[NUMBERS_BLOCK]
-            precisions: Array = self.precisions()
+            groups = self.groups_of(rows[places])
+            table = IncompleteRows.of(seen, self.precisions(), posterior.table.variances, groups)
             if sited.limits is not None:
-                seen, precisions = sited.limits.take(rows[places]).placed(seen, precisions)
-            table = IncompleteRows.of(seen, precisions, posterior.table.variances)
-            conditional = posterior.components.conditionals(table)
-            moments = moments_of(
-                conditional.responsibilities.T[:, :, None],
-                conditional.means,
-                conditional.variances,
-            )
-            if self.groups is not None and posterior.group_means is not None:
-                moments[1][:] += variances_added(
-                    table,
-                    posterior.covariance,
-                    posterior.group_means,
-                    self.groups.numbers[rows[places]],
-                )
+                table = sited.limits.take(rows[places]).in_table(table)
+            moments = moments_of_cells(sited.components.conditionals(table))
             chosen = columns[first : first + size, None]
             entry, number = np.nonzero(self.column_of_number == chosen)
             cells = places[entry], number
