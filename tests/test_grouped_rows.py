@@ -72,7 +72,7 @@ def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_
     np.testing.assert_array_equal(prior.given(table, groups, within).means, means.means)
     rows = RowMixture(np.zeros(1), np.zeros((1, d)), within[None])
     new_group = GroupMeans(mean[None], between[None])
-    in_groups = RowsInGroups.of_new_groups(rows, new_group, n_groups).given(table)
+    in_groups = RowsInGroups.of_new_groups(rows, new_group, n_groups).conditioned(table)
     cells = in_groups.conditionals(table)
     z, covariance, _ = dense_posterior(x, groups, mean, within, between)
     size = 1.0 + np.abs(z).max()
@@ -82,9 +82,7 @@ def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_
     )
     for row in range(n):  # all numbers of a row together, observed or not
         observed = np.flatnonzero(~np.isnan(x[row]))[None]
-        joint = in_groups.numbers_given_observed(
-            table, np.array([row]), observed, np.arange(d)[None]
-        )
+        joint = in_groups.conditional_numbers(table, np.array([row]), observed, np.arange(d)[None])
         part = slice(row * d, (row + 1) * d)
         np.testing.assert_allclose(joint[0][0, 0], z[row], atol=1e-8 * size)
         np.testing.assert_allclose(joint[1][0, 0], covariance[part, part], rtol=1e-6, atol=1e-7)
@@ -135,7 +133,7 @@ def test_draws_have_the_moments_of_the_posterior():
     levels = DrawnLevels(rows, np.zeros(3), between)
     means = levels.means_given(table, 6)
     new_group = GroupMeans(np.zeros((1, 3)), between[None])
-    in_groups = RowsInGroups.of_new_groups(rows, new_group, 6).given(table)
+    in_groups = RowsInGroups.of_new_groups(rows, new_group, 6).conditioned(table)
     draws = np.array([levels.rows(table, means.draw(rng), rng) for _ in range(4000)])
     cells = in_groups.conditionals(table)
     sds = np.sqrt(cells.variances[0])
@@ -330,3 +328,31 @@ def test_a_wide_table_has_no_means_of_groups():
     with pytest.warns(UserWarning, match="too many columns for means of groups"):
         completed = mc.complete(frame, groups=np.arange(20) % 4)
     assert completed.report()["between_groups"].isna().all()
+
+
+def test_cells_of_groups_are_filled_within_their_limits():
+    """The cells that are cut off are higher in groups whose other rows are."""
+    rng = np.random.default_rng(7)
+    groups = np.repeat(np.arange(12), 25)
+    means = rng.normal(0.0, 1.5, 12)
+    x = means[groups] + rng.standard_normal(300)
+    limit = round(float(np.quantile(x, 0.3)), 3)
+    below = x < limit
+    frame = pd.DataFrame(
+        {
+            "x": [f"<{limit}" if low else str(v) for low, v in zip(below, x, strict=True)],
+            "y": x + 2.0 * rng.standard_normal(300),
+            "town": [f"t{g}" for g in groups],
+        }
+    )
+    done = mc.complete(frame, {"x": "number"}, groups="town")
+    filled = done.table["x"].astype(float).to_numpy()
+    assert (filled[below] <= limit).all()
+    rmse = np.sqrt(np.mean((filled - x)[below] ** 2))
+    alone = mc.complete(frame.drop(columns="town"), {"x": "number"}).table["x"].astype(float)
+    assert rmse < 0.97 * np.sqrt(np.mean((alone.to_numpy() - x)[below] ** 2))
+    lower, upper = (np.asarray(end["x"], dtype=float) for end in done.interval(0.9))
+    assert np.mean((lower <= x) & (x <= upper)) > 0.8
+    for table in (*done.draws(2), done.complete_rows(frame.iloc[:40])):
+        values = table["x"].astype(float).to_numpy()
+        assert (values[below[: len(values)]] <= limit).all()

@@ -122,7 +122,7 @@ class RowProjection:
         return attrs.evolve(self, rest=self.rest[rows])
 
     def solution(self, points: Array, lower: Array, upper: Array) -> tuple[Array, Mask]:
-        """The nearest numbers to points (b x m) within bounds (m,), and where there are some.
+        """The nearest numbers to points (b x m) within bounds (b x m), and where there are some.
 
         Whole numbers are rounded one after the other, and the others follow; the last one is then
         whole by the equation.
@@ -132,19 +132,18 @@ class RowProjection:
             lower = np.where((self.steps > 0.0) & np.isfinite(lower), inner, lower)
             inner = np.floor(upper / self.steps + WHOLE_ROUNDING) * self.steps
             upper = np.where((self.steps > 0.0) & np.isfinite(upper), inner, upper)
-        low, high = (np.tile(end, (len(points), 1)) for end in (lower, upper))
-        moved, possible = self.projected(points, low, high)
+        moved, possible = self.projected(points, lower, upper)
         whole = np.flatnonzero((self.steps > 0.0) & np.any(self.matrix != 0.0, axis=0))
         if not whole.size:
             return moved, possible
         order = whole[np.argsort(-np.max(np.abs(self.matrix), axis=0)[whole], kind="stable")]
-        rounded, feasible = self.rounded(moved, low, high, order)
+        rounded, feasible = self.rounded(moved, lower, upper, order)
         for others in (order[::-1], *(np.roll(order, k) for k in range(1, order.size))):
             failing = possible & ~feasible
             if not failing.any():
                 break
             rounded[failing], feasible[failing] = self.of_rows(failing).rounded(
-                moved[failing], low[failing], high[failing], others
+                moved[failing], lower[failing], upper[failing], others
             )
         return rounded, possible & feasible
 

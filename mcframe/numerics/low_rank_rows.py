@@ -22,8 +22,8 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     IncompleteRows,
+    conditional_numbers,
     draws_given,
-    numbers_given_observed,
 )
 from mcframe.runtime.machine import check_time, limits_blas
 
@@ -139,7 +139,7 @@ class LowRankRows:
                 root = np.linalg.cholesky(system)
                 yield int(i), RowGiven(self, precisions[i], shares[i], deviations, root)
 
-    def given(self, table: IncompleteRows) -> "LowRankRows":
+    def conditioned(self, table: IncompleteRows) -> "LowRankRows":
         """The distribution of rows given other rows, which is the same."""
         return self
 
@@ -151,11 +151,11 @@ class LowRankRows:
         """Rows less the means that they have of their own, which are none."""
         return table
 
-    def numbers_given_observed(
+    def conditional_numbers(
         self, table: IncompleteRows, rows: IntArray, observed: IntArray, places: IntArray
     ) -> tuple[Array, Array]:
         """Joint distributions of some numbers of z; see ``RowMixture``."""
-        return numbers_given_observed(self, table, rows, observed, places)[:2]
+        return conditional_numbers(self, table, rows, observed, places)[:2]
 
     def drawn(self, table: IncompleteRows, rng: np.random.Generator, m: int) -> Array:
         """m draws of all rows of a table (m x n x d)."""

@@ -78,7 +78,7 @@ class RowMixture:
         """The distribution of z in each row given what is observed, by component."""
         return conditionals(table, self)
 
-    def given(self, table: "IncompleteRows") -> "RowMixture":
+    def conditioned(self, table: "IncompleteRows") -> "RowMixture":
         """The distribution of rows given other rows, which is the same."""
         return self
 
@@ -90,7 +90,7 @@ class RowMixture:
         """Rows less the means that they have of their own, which are none."""
         return table
 
-    def numbers_given_observed(
+    def conditional_numbers(
         self, table: "IncompleteRows", rows: IntArray, observed: IntArray, places: IntArray
     ) -> tuple[Array, Array]:
         """Joint distributions of some numbers of z given what is observed, by component.
@@ -108,7 +108,7 @@ class RowMixture:
         covariances : array (C x g x m x m)
             g is b, or 1 where all rows have the same.
         """
-        return numbers_given_observed(self, table, rows, observed, places)[:2]
+        return conditional_numbers(self, table, rows, observed, places)[:2]
 
     def leave_one_out(
         self,
@@ -888,7 +888,7 @@ def draws_given(mixture: Any, table: IncompleteRows, rng: np.random.Generator, m
     return drawn
 
 
-def numbers_given_observed(
+def conditional_numbers(
     mixture: Any, table: IncompleteRows, rows: IntArray, observed: IntArray, places: IntArray
 ) -> tuple[Array, Array, Array]:
     """Joint distributions of numbers of z; arguments as the method of ``RowMixture`` has them.

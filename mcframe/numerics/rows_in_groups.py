@@ -16,7 +16,7 @@ from mcframe.numerics.row_mixtures import (
     Conditionals,
     IncompleteRows,
     RowMixture,
-    numbers_given_observed,
+    conditional_numbers,
 )
 
 
@@ -70,7 +70,7 @@ class RowsInGroups:
         """The variance of each column within groups (1 x d)."""
         return self.within.variances
 
-    def given(self, table: IncompleteRows) -> "RowsInGroups":
+    def conditioned(self, table: IncompleteRows) -> "RowsInGroups":
         """The distribution given the rows of a table, these rows alone."""
         groups = self.before.given(table, table.members, self.within.covariances[0])
         return attrs.evolve(self, groups=groups)
@@ -79,8 +79,8 @@ class RowsInGroups:
         """The distribution of further rows, whose numbers of groups may be of new groups."""
         n_new = max(int(np.max(table.members, initial=-1)) + 1 - len(self.groups.means), 0)
         new = GroupMeans.same(self.new_group.means[0], self.new_group.covariances[0], n_new)
-        known = self.groups.followed_by(new)
-        return attrs.evolve(self, before=known, groups=known)
+        joined = self.groups.followed_by(new)
+        return attrs.evolve(self, before=joined, groups=joined)
 
     def offsets(self, table: IncompleteRows) -> Array:
         """The expected means of the groups of rows (n x d)."""
@@ -101,12 +101,12 @@ class RowsInGroups:
         added = variances_added(table, covariance, self.groups, table.members)
         return attrs.evolve(cells, means=cells.means + offsets, variances=cells.variances + added)
 
-    def numbers_given_observed(
+    def conditional_numbers(
         self, table: IncompleteRows, rows: IntArray, observed: IntArray, places: IntArray
     ) -> tuple[Array, Array]:
         """Joint distributions of some numbers of rows; see ``RowMixture``."""
         about_means = self.about_means(table)
-        means, covariances, weights = numbers_given_observed(
+        means, covariances, weights = conditional_numbers(
             self.within, about_means, rows, observed, places
         )
         n, width = rows.size, table.values.shape[1]

@@ -158,7 +158,7 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
         rows, groups = self.within.expected, self.between.expected
         new_groups = GroupMeans(groups.means, groups.covariances)
         in_groups = RowsInGroups.of_new_groups(rows, new_groups, self.n_groups)
-        cells = in_groups.given(table).conditionals(table)
+        cells = in_groups.conditioned(table).conditionals(table)
         return cells.means[0], cells.variances[0]
 
     def extrapolated(self, after: "GroupedParameters", length: float) -> "GroupedParameters":

@@ -213,7 +213,7 @@ class RowIdentities:
                 rows,
                 places,
                 log_weights,
-                *components.numbers_given_observed(table, rows, others, pattern),
+                *components.conditional_numbers(table, rows, others, pattern),
                 *np.ones((2, 1, 1)),
             )
             diagonals = np.maximum(np.einsum("cgjj->cgj", numbers.covariances), 0.0)
@@ -222,7 +222,7 @@ class RowIdentities:
             every[np.arange(rows.size)[:, None], places] = variance
             scales = posterior.scales(every)[np.arange(rows.size)[:, None], places]
             coefficients = self.coefficients_of(rows)
-            known = np.where(observed[rows], table.values[rows], 0.0)
+            observed_values = np.where(observed[rows], table.values[rows], 0.0)
             yield (
                 attrs.evolve(
                     numbers,
@@ -231,7 +231,7 @@ class RowIdentities:
                     noise=self.noise[places],
                 ),
                 np.take_along_axis(coefficients, places[:, None], 2),
-                self.constants_of(rows) - np.einsum("bqj,bj->bq", coefficients, known),
+                self.constants_of(rows) - np.einsum("bqj,bj->bq", coefficients, observed_values),
             )
 
     def conditioned(self, posterior: "RowsPosterior", cells: Conditionals) -> Conditionals:

@@ -245,7 +245,7 @@ class RowsPosterior:
 
     def observing(self, table: IncompleteRows) -> "RowsPosterior":
         """The posterior of these rows where other numbers of them are observed."""
-        components = self.components.given(table)
+        components = self.components.conditioned(table)
         _, responsibilities = components.evidence(table)
         return attrs.evolve(
             self, components=components, table=table, responsibilities=responsibilities
@@ -267,7 +267,7 @@ class RowsPosterior:
 
     def moments_in(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) of these rows where others of their numbers are known."""
-        components = self.components.given(table)
+        components = self.components.conditioned(table)
         return moments_of_cells(attrs.evolve(self, components=components, table=table).cells)
 
     def drawn_observations(self, noise: Array | float, rng: np.random.Generator, m: int) -> Array:
@@ -304,7 +304,7 @@ class RowsPosterior:
         parameters = self.parameters.extrapolated(after.parameters, length)
         if parameters is after.parameters:
             return after
-        components = parameters.distribution.given(after.table)
+        components = parameters.distribution.conditioned(after.table)
         return attrs.evolve(after, components=components, parameters=parameters)
 
 
@@ -315,7 +315,7 @@ def moments_of_cells(cells: Conditionals) -> tuple[Array, Array]:
 
 def posterior_given(table: IncompleteRows, components: RowDistribution) -> RowsPosterior:
     """The posterior of the rows of a table given the distribution of a row."""
-    components = components.given(table)
+    components = components.conditioned(table)
     by_row, responsibilities = components.evidence(table)
     return RowsPosterior(components, table, responsibilities, float(np.sum(by_row)))
 

@@ -140,8 +140,8 @@ def complete(
     scale of the data. Values beyond bounds are moved to the nearest ones that satisfy bounds and
     identities, distances measured in standard deviations of the columns; whole numbers are then
     rounded one after the other, and the others follow. Bounds that are evident only (0 of positive
-    numbers) give way where a row needs it, declared ones do not. Tables with factors, rows
-    in groups and an optimum are moved onto identities in this way alone.
+    numbers) give way where a row needs it, declared ones do not. Tables with factors and an
+    optimum are moved onto identities in this way alone.
 
     The left side of another formula is a column like others, which predicts them (passive
     imputation). It is computed anew from what is filled, in the table and in each draw; where it

@@ -334,7 +334,10 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
     for k, declared in enumerate(coded.columns):  # of which limits are known is not missing
         missing[:, k] &= ~declared.column.limited[coded.rows]
     related = coded.relations.pairs([column.name for column in coded.columns])
-    co_missing = CoMissingness.of_columns(missing, rng, related)
+    lacking = missing
+    if related is not None:  # a number within limits does not determine another one
+        lacking = np.where(related.any(axis=1), np.isnan(coded.codes), missing)
+    co_missing = CoMissingness.of_columns(lacking, rng, related)
     work_per_entry = max(len(co_missing), 1) * float(coded.column_of_number.size) ** 3
     n_held_out = max(FEWEST_CO_MASKED, int(MOST_OPERATIONS / work_per_entry))
     for column in co_missing:

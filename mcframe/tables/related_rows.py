@@ -301,14 +301,6 @@ class RelatedRows:
             If observed or determined numbers satisfy no relation, or lie outside of the declared
             bounds of their column.
         """
-        for name in self.numbers:
-            if name in self.columns and self.columns[name].limited.any():
-                row = int(np.argmax(self.columns[name].limited))
-                raise DataError(
-                    f"column {plain(name)!r} has limits in the place of a number in"
-                    f" {wording().row(row)}, which relations do not read; give a number, or make"
-                    " the cell missing"
-                )
         self.check()
         changed = dict[Any, Column]()
         determined = self.determined()
@@ -330,7 +322,7 @@ class RelatedRows:
         self, name: Any, rows: IntArray, values: Array, numbers: Mapping[Any, Array]
     ) -> None:
         """A ``DataError`` where values that follow from a row are none of their column."""
-        lower, upper = self.bounds(name, detected=False)
+        lower, upper = self.ends(name, rows, detected=False)
         size = 1.0 + np.abs(values)
         outside = (values < lower - RESULT_ROUNDING * size) | (
             values > upper + RESULT_ROUNDING * size
@@ -364,15 +356,17 @@ class RelatedRows:
         raise DataError(
             f"relation {texts} leaves {value:.9g} for column {plain(name)!r} in"
             f" {wording().row(row)}{others} ({shown}), and the column has"
-            f" {self.what_is_allowed(name)}; correct the values, or declare wider bounds"
+            f" {self.what_is_allowed(name, row)}; correct the values, or declare wider bounds"
         )
 
-    def what_is_allowed(self, name: Any) -> str:
-        """The numbers that a column may have, as text."""
-        lower, upper = self.bounds(name, detected=False)
+    def what_is_allowed(self, name: Any, row: int) -> str:
+        """The numbers that a column may have in a row, as text."""
+        ends = self.ends(name, np.array([row]), detected=False)
+        lower, upper = (float(end[0]) for end in ends)
         kind = "whole numbers" if self.step(name) == 1.0 else "numbers"
-        lowest = f" from {exact(lower)}" if lower > -np.inf else ""
-        return f"{kind}{lowest}" + (f" to {exact(upper)}" if upper < np.inf else "")
+        # A limit that is left out of its range is the float next to it.
+        lowest = f" from {lower:.12g}" if lower > -np.inf else ""
+        return f"{kind}{lowest}" + (f" to {upper:.12g}" if upper < np.inf else "")
 
     def is_linear(self, name: Any) -> bool:
         """True of a column in an identity."""
@@ -396,6 +390,17 @@ class RelatedRows:
             lower = max(lower, coding.support[0] * coding.unit)
             upper = min(upper, coding.support[1] * coding.unit)
         return lower, upper
+
+    def ends(
+        self, name: Any, rows: IntArray, evident: bool = False, detected: bool = True
+    ) -> tuple[Array, Array]:
+        """The bounds of a column in rows (b,), within the limits that are known of their cells."""
+        lower, upper = (np.full(rows.size, end) for end in self.bounds(name, evident, detected))
+        limits = self.columns[name].limits if name in self.columns else None
+        if limits is None:
+            return lower, upper
+        of_rows = limits.at(rows)
+        return np.maximum(lower, of_rows.lower), np.minimum(upper, of_rows.upper)
 
     def step(self, name: Any, drawn: bool = False) -> float:
         """The unit of which numbers of a column are multiples, 0 where there is none.
@@ -450,9 +455,6 @@ class RelatedRows:
         sizes = np.array([spread_of(self.declared[name].column.numbers) for name in names])
         sizes *= np.where([name in shifted for name in names], SHIFTED_SHARE, 1.0)
         steps = np.array([self.step(name, drawn) for name in names])
-        strict, evident = (
-            np.array([self.bounds(name, evident) for name in names]).T for evident in (False, True)
-        )
         for rows, lacking, holding in self.patterns(missing):
             problem = RowProjection(
                 self.relations.matrix[np.ix_(holding, lacking)],
@@ -461,11 +463,20 @@ class RelatedRows:
                 steps[lacking],
             )
             points = values[np.ix_(rows, lacking)]
-            moved, possible = problem.solution(points, *evident[:, lacking])
+            strict, evident = (
+                [
+                    np.column_stack(ends)
+                    for ends in zip(
+                        *(self.ends(names[k], rows, evident) for k in lacking), strict=True
+                    )
+                ]
+                for evident in (False, True)
+            )
+            moved, possible = problem.solution(points, *evident)
             if not possible.all():
                 others = ~possible
                 moved[others], possible[others] = problem.of_rows(others).solution(
-                    points[others], *strict[:, lacking]
+                    points[others], *(end[others] for end in strict)
                 )
             if not possible.all():
                 self.refuse_row(int(rows[np.argmin(possible)]), lacking, holding)
@@ -478,7 +489,9 @@ class RelatedRows:
         texts = " and ".join(repr(one.relation.text) for one in involved)
         shown = listed([self.values_in(one, row) for one in involved], between="; ")
         names = [self.relations.identity_columns[k] for k in lacking]
-        bounds = listed([f"{plain(name)!r} has {self.what_is_allowed(name)}" for name in names])
+        bounds = listed(
+            [f"{plain(name)!r} has {self.what_is_allowed(name, row)}" for name in names]
+        )
         raise DataError(
             f"relation {texts} has no solution in {wording().row(row)} ({shown}): {bounds};"
             " correct the values, or declare wider bounds"
@@ -504,7 +517,7 @@ class RelatedRows:
 
     def write(self, numbers: dict[Any, Array], name: Any, rows: IntArray, values: Array) -> None:
         """Set numbers where values are finite, within bounds and whole as those of the column."""
-        lower, upper = self.bounds(name)
+        lower, upper = self.ends(name, rows)
         values = np.where(np.isfinite(values), np.clip(values, lower, upper), np.nan)
         step = self.step(name)
         values = np.rint(values / step) * step if step else values
@@ -575,4 +588,9 @@ def with_numbers(column: Column, rows: IntArray, values: Array) -> Column:
         series = filled_series(column.series, rows, texts)
     else:
         series = column.filled(rows, written)
-    return attrs.evolve(column, series=series)
+    limits = column.given_limits
+    if limits is not None:  # a number is known in their place
+        others = np.ones(column.limited.size, dtype=bool)
+        others[rows] = False
+        limits = limits.only(others)
+    return attrs.evolve(column, series=series, given_limits=limits)

@@ -257,12 +257,6 @@ class Relations:
                         f"{what}: column {plain(name)!r} {kind}; give columns of numbers or"
                         f" counts, or declare one by {wording().types(plain(name), 'number')}"
                     )
-                if column.column.limited.any():
-                    raise ModelError(
-                        f"{what}: column {plain(name)!r} has cells with limits in the place of"
-                        " numbers, which relations do not read; leave the relation out, or make"
-                        " these cells missing"
-                    )
             if linear is not None and not linear.coefficients:
                 raise ModelError(f"{what} says nothing of a column; leave it out")
             if linear is None:

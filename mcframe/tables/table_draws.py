@@ -14,20 +14,20 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.frames import Frame
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
-from mcframe.numerics.low_rank_rows import LowRankRows
-from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture, moments_of
+from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import RowLimits
+from mcframe.posterior.row_variances import NOISE_SHARE, variance_exponents_of
 from mcframe.posterior.rows import (
-    NOISE_SHARE,
+    RowDistribution,
     RowsPosterior,
-    fit_rows,
+    moments_of_cells,
     posterior_given,
-    variance_exponents_of,
 )
 from mcframe.runtime.progress import stage
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts
@@ -207,8 +207,13 @@ class DrawnRows(Generic[Frame]):
         table, n_groups = engine.rows.table, parameters.n_groups
         offsets = levels.means_given(table, n_groups).draw(rng)[table.members]
         assert isinstance(self.units, AffineUnits)
-        units = UnitsAboutMeans(self.units, offsets)
-        return attrs.evolve(self, units=units, values=self.values - offsets, levels=levels)
+        return attrs.evolve(
+            self,
+            units=UnitsAboutMeans(self.units, offsets),
+            values=self.values - offsets,
+            limits=None if self.limits is None else self.limits.minus(offsets),
+            levels=levels,
+        )
 
     def table(self, rng: np.random.Generator) -> Frame:
         """One draw of the completed table."""
@@ -229,15 +234,14 @@ class DrawnRows(Generic[Frame]):
 
     @cached_property
     def identities(self) -> RowIdentities | None:
-        """The linear relations of the numbers of a row, with their noise; None without any.
-
-        Of rows about means of groups neither.
-        """
+        """The linear relations of the numbers of a row, with their noise; None without any."""
         relations, noise = self.declared.relations, np.full(self.values.shape[1], NOISE_SHARE)
-        if not relations.identities or self.levels is not None:
+        if not relations.identities:
             return None
-        assert isinstance(self.units, AffineUnits)
-        return self.declared.related_rows.row_identities(self.units, noise)
+        if isinstance(self.units, AffineUnits):
+            return self.declared.related_rows.row_identities(self.units, noise)
+        identities = self.declared.related_rows.row_identities(self.units.units, noise)
+        return attrs.evolve(identities, offsets=self.units.offsets)
 
     def drawn(
         self, distribution: RowsPosterior, m: int, rng: np.random.Generator
@@ -246,18 +250,17 @@ class DrawnRows(Generic[Frame]):
 
         Numbers with limits are drawn first, within these, and count as observed then.
         """
+        posterior = distribution.condition(self.values, self.precisions)
+        posterior = attrs.evolve(posterior, identities=self.identities)
         if self.limits is None:
-            posterior = distribution.condition(self.values, self.precisions)
-            posterior = attrs.evolve(posterior, identities=self.identities)
             draws = posterior.drawn_observations(NOISE_SHARE, rng, m)
             yield from ((posterior, draw) for draw in draws)
             return
         cells = self.limits.rows, self.limits.columns
-        sited = distribution.condition(self.values, self.precisions, self.limits)
+        sited = posterior.within(self.limits)
         for _ in range(m):
             values = drawn_within_limits(sited, self.values, self.precisions, rng)
-            posterior = distribution.condition(values, self.precisions)
-            posterior = attrs.evolve(posterior, identities=self.identities)
+            posterior = posterior.with_numbers(values, self.precisions)
             [draw] = posterior.drawn_observations(NOISE_SHARE, rng, 1)
             draw[cells] = values[cells]
             yield posterior, draw
@@ -325,10 +328,39 @@ class DrawnRows(Generic[Frame]):
         means, variances = posterior.components.leave_one_out(
             self.values[others], NOISE_SHARE, self.column_of_number
         )
+        self.predict_related(posterior, others, means, variances, rng)
         squares = np.square(self.values[others] - means)
         return attrs.evolve(
             posterior, variance_exponents=variance_exponents_of(squares, variances)
         )
+
+    def predict_related(
+        self,
+        posterior: RowsPosterior,
+        rows: IntArray,
+        means: Array,
+        variances: Array,
+        rng: np.random.Generator,
+    ) -> None:
+        """Predict numbers of identities in rows where another number of each is hidden, too.
+
+        All others would determine them, which says nothing of how sure predictions are. Results
+        are written into ``means`` and ``variances`` (n x d).
+        """
+        if self.identities is None:
+            return
+        involved = self.identities.coefficients != 0.0
+        for column in np.flatnonzero(involved.any(axis=0)):
+            numbers = self.values[rows]
+            numbers[:, column] = np.nan
+            for identity in np.flatnonzero(involved[:, column]):
+                partners = np.setdiff1d(np.flatnonzero(involved[identity]), column)
+                if partners.size:
+                    numbers[np.arange(rows.size), rng.choice(partners, rows.size)] = np.nan
+            table = IncompleteRows.of(numbers, self.precisions, posterior.table.variances)
+            moments = moments_of_cells(posterior.components.conditionals(table))
+            means[:, column] = moments[0][:, column]
+            variances[:, column] = moments[1][:, column] + NOISE_SHARE
 
     @property
     def column_of_number(self) -> IntArray:
@@ -380,7 +412,8 @@ class DrawnRows(Generic[Frame]):
                 others = drawn[cells][:, 1:]
                 if posterior is not None:  # given which of the two it is
                     completed[missing, place] = self.units.apply(parts, missing, numbers[0])
-                    rows = posterior.condition(completed[missing], self.precisions)
+                    rows = posterior.take(missing)
+                    rows = rows.with_numbers(completed[missing], self.precisions)
                     others = rows.draws(np.arange(missing.size), rng, 1)[0][:, numbers[1:]]
                     others = others + np.sqrt(NOISE_SHARE) * rng.standard_normal(others.shape)
                 amounts = self.units.invert(others, missing[:, None], numbers[1:])[:, 0]
@@ -429,7 +462,8 @@ class DrawnRows(Generic[Frame]):
             mixture = [part.reshape(1, missing.size, -1) for part in engine.mixture(*at)]
             noise = engine.noise[numbers]
         else:
-            conditional = posterior.condition(completed[missing], self.precisions).cells
+            rows = posterior.take(missing).with_numbers(completed[missing], self.precisions)
+            conditional = rows.cells
             weights = conditional.responsibilities.T[:, :, None]
             mixture = [
                 weights,
@@ -441,7 +475,7 @@ class DrawnRows(Generic[Frame]):
         return coding.decode(self.units.invert(means, *cells), variances + noise)
 
 
-def ranks_of(mixture: RowMixture | LowRankRows | None, place: int, numbers: Array) -> Array:
+def ranks_of(mixture: RowDistribution | None, place: int, numbers: Array) -> Array:
     """The shares of all rows with a smaller number there; of factors in standard units."""
     if mixture is None:
         return np.asarray(scipy.special.ndtr(numbers))
