@@ -19,7 +19,7 @@ from mcframe.contracts.arrays import between, ends_of
 class Entry:
     """A likelihood, observations inside and outside its domain, and the size of its predictors.
 
-    A pair is what is known of an observation between two limits.
+    A pair is what is known of an observation between two limits, or a label and its propensity.
     ``drawn`` marks those of which random models are made: each word at least once, with parameters
     that a table of a dozen rows can bear.
     """
@@ -56,6 +56,10 @@ COUNTED = (0.0, 3.0, (4.0, INF), (-INF, 0.0), (-INF, 6.0), (2.0, 5.0), (10.0, 10
 NOT_COUNTED = (0.5, (0.2, 0.8), (0.0, INF), (-3.0, -1.0), (-INF, INF))
 TIMED = (1e-3, 1.0, 7.5, (0.5, INF), (-INF, 2.0), (0.0, 1.0), (1.0, 3.0), (2.0, 2.0001))
 NOT_TIMED = (0.0, (-INF, 0.0), (2.0, 1.0), (0.0, INF))
+
+# Labels, with propensities and without, and what is none.
+EXPOSURES = (0.0, 1.0, np.nan, (1.0, 0.3), (0.0, 1e-3), (1.0, 1e-5), (1.0, 1.0))
+NO_EXPOSURES = (0.5, INF, (1.0, 0.0), (1.0, 1.5), (0.0, -0.1), (1.0, np.nan), (2.0, 0.5))
 
 LIKELIHOODS = [
     Entry(mc.Gaussian(), (-2.0, 0.0, 0.5, 40.0), (np.inf, -np.inf), drawn=True),
@@ -135,6 +139,14 @@ LIKELIHOODS = [
             mc.RiskMixture.punu(0.3, 0.5, likelihood=mc.Bernoulli()),
             mc.RiskMixture.pnu(-0.4, 0.7, likelihood=mc.Gaussian()),
             mc.RiskMixture(pu=1.0, missing_rate=0.4, likelihood=mc.Gaussian()),
+        )
+    ),
+    *(
+        Entry(word, EXPOSURES, NO_EXPOSURES, drawn=True)
+        for word in (
+            mc.RiskMixture(pu=1.0, propensities=True, likelihood=mc.Bernoulli()),
+            mc.RiskMixture.pnu(0.3, 0.5, propensities=True, likelihood=mc.Gaussian()),
+            mc.RiskMixture.punu(0.6, 0.2, propensities=True, likelihood=mc.Bernoulli()),
         )
     ),
 ]

@@ -112,11 +112,20 @@ def tables(draw, likelihood, n_items, n_columns):
     hidden[rng.integers(n_items), rng.integers(n_columns)] = False
     table[hidden] = np.nan
     given = limits(draw, rng, table) if likelihood.takes_intervals else {}
+    if likelihood.takes_propensities:
+        given["propensity"] = propensities(draw, rng, table)
     if draw(st.integers(0, 5)) == 0:
         given["weights"] = rng.integers(1, 5, table.shape).astype(float)
         if not (isinstance(likelihood, mc.Equality) or draw(st.booleans())):
             given["offset"] = rng.standard_normal(table.shape)
     return mc.Observations(given.pop("values", table), **given) if given else table
+
+
+def propensities(draw, rng, table):
+    """Propensities of labels over many orders of magnitude; unlabeled entries need none."""
+    spread = draw(st.sampled_from([0.0, 1.0, 4.0, 9.0]))
+    numbers = 10.0 ** -(spread * rng.random(table.shape))
+    return np.where(np.isnan(table), draw(st.sampled_from([np.nan, 0.5])), numbers)
 
 
 def limits(draw, rng, table):
@@ -1117,6 +1126,8 @@ def everything(draw):
         block = attrs.evolve(block, standardize=draw(st.sampled_from(units)))
         values = values_of(draw(tables(word, n_items, draw(st.integers(1, 4)))))
         given = values if labels else far(draw, rng, block, values, scale)
+        if word.takes_propensities:
+            given = mc.Observations(values, propensity=propensities(draw, rng, values))
         if not labels and draw(st.integers(0, 7)) == 0:
             seen = given if isinstance(given, mc.Observations) else mc.Observations(given)
             if seen.exposure is None:

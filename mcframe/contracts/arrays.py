@@ -2,8 +2,10 @@
 
 An array of floats has the values of observations that are known exactly. An array of the dtype
 ``INTERVALS`` has two numbers for each element, ``y["lower"]`` and ``y["upper"]``: equal ones are
-an exact value, and an infinite one is no limit. Whatever takes some of the entries, or another
-order of them, treats both kinds of arrays alike; whatever computes with the numbers asks here.
+an exact value, and an infinite one is no limit. An array of the dtype ``EXPOSED`` has labels and
+their propensities, ``y["label"]`` and ``y["propensity"]``. Whatever takes some of the entries, or
+another order of them, treats all kinds of arrays alike; whatever computes with the numbers asks
+here.
 """
 
 from collections.abc import Callable
@@ -34,6 +36,8 @@ Matrix: TypeAlias = Array | LinearOperator
 
 #: The dtype of observations that may be intervals.
 INTERVALS = np.dtype([("lower", np.float64), ("upper", np.float64)])
+#: The dtype of labels with the probability that each is recorded.
+EXPOSED = np.dtype([("label", np.float64), ("propensity", np.float64)])
 
 
 def class_offers(value: object, *names: str) -> bool:
@@ -82,10 +86,30 @@ def between(lower: Array, upper: Array) -> Array:
     return both
 
 
+def exposed(labels: Array, propensities: Array) -> Array:
+    """Return labels with these propensities, of the dtype ``EXPOSED``."""
+    observations: Any = np.empty(np.shape(labels), dtype=EXPOSED)
+    observations["label"], observations["propensity"] = labels, propensities
+    both: Array = observations
+    return both
+
+
+def labels_of(y: Array) -> Array:
+    """Return observations without their propensities, if they have some."""
+    fields: Any = y
+    return fields["label"] if y.dtype == EXPOSED else y
+
+
+def propensities_of(y: Array) -> Array | float:
+    """Return the propensities of labels, 1 where they have none."""
+    fields: Any = y
+    return fields["propensity"] if y.dtype == EXPOSED else 1.0
+
+
 def ends_of(y: Array) -> tuple[Array, Array]:
     """Return the lower and the upper limit of observations; of exact ones both are the value."""
-    fields: Any = y
-    return (y, y) if y.dtype.names is None else (fields["lower"], fields["upper"])
+    fields: Any = labels_of(y)
+    return (fields, fields) if fields.dtype.names is None else (fields["lower"], fields["upper"])
 
 
 def is_interval(y: Array) -> Mask:
@@ -105,6 +129,7 @@ def points_of(y: Array) -> Array:
 
     The middle of two finite limits, else the finite one.
     """
+    y = labels_of(y)
     if y.dtype.names is None:
         return y
     least, largest = ranges_of_observations(y)
@@ -113,6 +138,7 @@ def points_of(y: Array) -> Array:
 
 def sizes_of(y: Array) -> Array:
     """Return the size of the largest number that is known of each observation."""
+    y = labels_of(y)
     if y.dtype.names is None:
         return np.abs(y)
     least, largest = ranges_of_observations(y)
@@ -128,6 +154,8 @@ def nearest_to(y: Array, numbers: Array) -> Array:
 def mapped(y: Array, function: Callable[[Array], Array]) -> Array:
     """Return observations whose values, or both limits, are those that a function returns.
 
-    The function increases in each number.
+    The function increases in each number. Labels keep their propensities.
     """
+    if y.dtype == EXPOSED:
+        return exposed(function(labels_of(y)), np.asarray(propensities_of(y)))
     return function(y) if y.dtype.names is None else between(*map(function, ends_of(y)))

@@ -80,6 +80,8 @@ class PointwiseLoss(ABC):
     indicator: bool = False
     #: Whether y may be of the dtype ``INTERVALS``: limits between which an observation lies.
     takes_intervals: bool = False
+    #: Whether y may be of the dtype ``EXPOSED``: labels with the probability that each is recorded.
+    takes_propensities: bool = False
     #: Latent columns for one column of data.
     width: int = 1
     #: Whether it differs from entry to entry by more than y, as the envelopes of losses do.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mcframe.contracts.arrays import (
+    EXPOSED,
     INTERVALS,
     Array,
     InFormOfData,
@@ -18,6 +19,7 @@ from mcframe.contracts.arrays import (
     Positions,
     Shape,
     class_offers,
+    labels_of,
     points_of,
 )
 from mcframe.contracts.errors import DataError, ModelError
@@ -201,8 +203,9 @@ def table_of_values(
             intervals=intervals,
         )
         return table.on_standard_of(fitted)
+    labels = numbers if getattr(numbers, "dtype", None) != EXPOSED else labels_of(numbers)
     try:
-        values = floats_of(numbers)
+        values = floats_of(labels)
     except (NotANumber, TypeError, ValueError):
         values = np.zeros((0, 0))
     if values.shape != rows.shape:

@@ -7,22 +7,28 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array, IntArray, Shape, between, ends_of
+from mcframe.contracts.arrays import Array, IntArray, Shape, between, ends_of, exposed
 from mcframe.contracts.errors import LawViolation
-from mcframe.contracts.likelihood import ExpectedDerivatives, GaussianBound
+from mcframe.contracts.likelihood import ExpectedDerivatives, GaussianBound, Likelihood
 from mcframe.contracts.term import Factored, Prox, Term
 
 STEPS = (0.1, 1.0, 7.0)
 
 
-#: A value, or two limits.
+#: A value, two limits, or a label and its propensity.
 Observation = float | tuple[float, float]
 
 
-def observations_of(listed: Sequence[Observation]) -> Array:
-    """Return observations as likelihoods take them; one pair makes limits of all."""
+def observations_of(likelihood: Likelihood, listed: Sequence[Observation]) -> Array:
+    """Return observations as a likelihood takes them; one pair makes limits of all.
+
+    Where labels have propensities, one pair makes labels with propensities of all.
+    """
     if not any(isinstance(one, tuple) for one in listed):
         return np.asarray(listed, dtype=float)
+    if likelihood.takes_propensities:
+        pairs = [one if isinstance(one, tuple) else (one, 1.0) for one in listed]
+        return exposed(*np.array(pairs, dtype=float).T)
     pairs = [one if isinstance(one, tuple) else (one, one) for one in listed]
     return between(*np.array(pairs, dtype=float).T)
 

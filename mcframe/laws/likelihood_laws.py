@@ -58,7 +58,8 @@ def check_likelihood(
         Of this package or your own.
     valid, invalid : sequences of numbers
         Observations inside and outside its domain; each must be recognised. Of a likelihood that
-        takes intervals a pair of numbers are two limits.
+        takes intervals a pair of numbers are two limits, of one that takes propensities a label
+        and its propensity.
     scale : float, default 1
         The size of linear predictors at which the curvature of the loss is largest.
     random_state : int, generator of numpy or None, default 0
@@ -101,7 +102,7 @@ def points(
     Where such losses start they have their kinks, or are finite at all.
     """
     near = np.concatenate([np.linspace(-3, 3, 25), rng.normal(0.0, 2.0, 60)]) * scale
-    y = rng.choice(observations_of(valid), near.size)
+    y = rng.choice(observations_of(likelihood, valid), near.size)
     if likelihood.width > 1:
         near = scale * rng.normal(0.0, 2.0, (near.size, likelihood.width))
         near[::9] = 0.0
@@ -115,14 +116,16 @@ def domain_ends(
 ) -> None:
     """Valid observations are taken and invalid ones refused."""
     for y in valid:
-        demand(not likelihood.invalid(observations_of([y]))[0], f"y={y!r} is refused as invalid")
+        refused = likelihood.invalid(observations_of(likelihood, [y]))[0]
+        demand(not refused, f"y={y!r} is refused as invalid")
     for y in invalid:
-        demand(likelihood.invalid(observations_of([y]))[0], f"y={y!r} is taken as valid")
+        taken = not likelihood.invalid(observations_of(likelihood, [y]))[0]
+        demand(not taken, f"y={y!r} is taken as valid")
 
 
 def kind_of_domain(likelihood: Likelihood, valid: Sequence[Observation]) -> None:
     """The declared kind, values and limits are those of the observations that are taken."""
-    observed = np.concatenate(ends_of(observations_of(valid)))
+    observed = np.concatenate(ends_of(observations_of(likelihood, valid)))
     observed = observed[np.isfinite(observed)]
     lowest, highest = likelihood.limits
     outside = [y for y in observed if not lowest <= y <= highest]

@@ -39,7 +39,10 @@ def entries_as_data(table: Table, width: int) -> Observations:
     numbers = with_observations(
         table, lambda part: sp.coo_array((part.values, (part.rows, part.columns)), part.shape)
     )
-    return Observations(weights=weights, offset=offset, **numbers)
+    propensity: Any = None
+    if table.propensities is not None:
+        propensity = sp.coo_array((table.propensities, places), shape=table.shape)
+    return Observations(weights=weights, offset=offset, propensity=propensity, **numbers)
 
 
 @attrs.frozen(eq=False)

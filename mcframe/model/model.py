@@ -40,7 +40,7 @@ from mcframe.storage.serializing import from_text, to_text
 class Observations:
     """A block's data with weights w and offsets o: the loss of an entry is ``w * l(z + o, y)``.
 
-    Or with limits of values that are not known exactly.
+    Or with limits of values that are not known exactly, or propensities of labels.
 
     It replaces a matrix in ``data``: ``{"visits": mc.Observations(counts, exposure=days)}``.
 
@@ -64,6 +64,10 @@ class Observations:
         or between both. NaN, and -inf as a lower or inf as an upper limit, is no limit. Equal
         limits are an exact value. Limits of a value that is known must contain it, and add
         nothing. In a sparse matrix, and in triples, what is not stored is no limit.
+    propensity : number or array, optional
+        For ``RiskMixture(propensities=True)``; others raise an error. The probability that the
+        label of an entry is recorded, from 1e-140 to 1. Only entries with a label need one.
+        ``estimate_propensities`` finds them from counts.
 
     Each may have the block's shape, be a column (n_items x 1), a row (1 x columns) or one number.
     A vector is a row, or a column if the block has one column; for a square block it raises an
@@ -87,6 +91,7 @@ class Observations:
     exposure: Any = attrs.field(default=None, kw_only=True)
     lower: Any = attrs.field(default=None, kw_only=True)
     upper: Any = attrs.field(default=None, kw_only=True)
+    propensity: Any = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.offset is not None and self.exposure is not None:
@@ -96,6 +101,12 @@ class Observations:
             )
         if isinstance(self.values, Observations):
             raise DataError("Observations: values are Observations already; give the matrix")
+
+    @property
+    def of_labels_alone(self) -> bool:
+        """True without weights, offsets and limits, which every cell of a block would have."""
+        parts = (self.weights, self.offset, self.exposure, self.lower, self.upper)
+        return all(part is None for part in parts)
 
 
 @attrs.frozen(eq=False)

@@ -41,8 +41,16 @@ from mcframe.storage.digest import digest_of
 
 # What distinguishes the data of a block from others.
 DATA_ATTRIBUTES = attrgetter(
-    "shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"
+    *("shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"),
+    *("intervals", "propensities"),
 )
+
+
+def range_in_words(propensities: Array | None) -> str:
+    """The range of the propensities of labels, for ``print``; empty where there are none."""
+    if propensities is None:
+        return ""
+    return f", with propensities down to {np.min(propensities):.3g}"
 
 
 @stored
@@ -429,5 +437,6 @@ class Problem:
                 + ", the others carry loss as unlabeled" * unlabeled
                 + ", with weights" * (table.weights is not None)
                 + ", with offsets" * (table.offset is not None)
+                + range_in_words(table.propensities)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

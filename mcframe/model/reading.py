@@ -56,14 +56,15 @@ def read_block(block: Block, data: Any, implicit_beyond: float = math.inf) -> Ta
     ``implicit_beyond`` cells are not written out: its memory is that of the labels.
     """
     refuse_stores(data, f"block {block.name!r}: ")
-    alone = not isinstance(data, Observations)
-    observed: Observations = Observations(data) if alone else data
+    observed = data if isinstance(data, Observations) else Observations(data)
     table = read_values(block, observed.values)
     check_values(block, table)
     if observed.lower is not None or observed.upper is not None:
         table = with_limits(block, observed, table)
+    if observed.propensity is not None or block.likelihood.takes_propensities:
+        table = with_propensities(block, observed.propensity, table)
     if block.likelihood.reads_unlabeled:
-        if alone and table.n_cells > implicit_beyond:
+        if observed.of_labels_alone and table.n_cells > implicit_beyond:
             return attrs.evolve(table, has_implicit_cells=True)
         table = written_out(block, table)
     table = attrs.evolve(table, offset=offset_of(block, observed, table))
@@ -77,6 +78,40 @@ def read_block(block: Block, data: Any, implicit_beyond: float = math.inf) -> Ta
     check_cells(block, "weight", table, read, "0 or above; 0 leaves it out", weights < 0.0)
     check_cells(block, "weight", table, read, "so small that their sum is finite", weights > most)
     return attrs.evolve(table, weights=weights).select(weights > 0.0)
+
+
+# The least propensity, so that squares of its inverse are finite.
+LEAST_PROPENSITY = 1.0 / LARGEST_VALUE
+
+
+def with_propensities(block: Block, data: Any, table: Table) -> Table:
+    """Return the table with the propensities of its labels, or raise a ``DataError``."""
+    likelihood, word = block.likelihood, type(block.likelihood).__name__
+    if not likelihood.takes_propensities:
+        exposing = wording().word("RiskMixture", "pu", "likelihood", propensities=True)
+        raise DataError(
+            f"block {block.name!r}: propensities were given, which {word} as declared does not"
+            f" take; declare the block with {exposing}, or, where unlabeled entries carry no loss,"
+            " give weights, which are the inverses of propensities"
+        )
+    if data is None:
+        remedy = wording().either(
+            python="give mc.Observations(labels, propensity=...), for example what"
+            " mc.estimate_propensities(labels) finds from counts",
+            command="leave it out, since files of labels have none, or fit the model in Python",
+        )
+        raise DataError(
+            f"block {block.name!r}: {word} was declared with"
+            f" {wording().argument('propensities', True)}, and the data have none; {remedy}"
+        )
+    numbers = read_numbers(block, data, "propensities", table).at(table.rows, table.columns)
+    read, needed = CellNumbers(table.shape, numbers, table.cells), (
+        f"a probability from {LEAST_PROPENSITY:g} to 1, since a pair that is never exposed has no"
+        " label"
+    )
+    possible = (numbers >= LEAST_PROPENSITY) & (numbers <= 1.0)  # NaN is not
+    check_cells(block, "propensity", table, read, needed, ~possible)
+    return attrs.evolve(table, propensities=np.array(numbers))
 
 
 def with_limits(block: Block, observed: Observations, table: Table) -> Table:

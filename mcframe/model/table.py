@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, nearest_to, points_of
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, exposed, nearest_to, points_of
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import plain
@@ -80,6 +80,8 @@ class Table:
 
     ``intervals`` has the two limits of each entry where some are not known exactly, of the dtype
     ``INTERVALS``; ``values`` are then numbers within the limits. None if all are known.
+    ``propensities`` has the probability that the label of each entry is recorded, 1 of unlabeled
+    ones; None if they are not given.
     """
 
     shape: Shape
@@ -93,10 +95,13 @@ class Table:
     has_implicit_cells: bool = False
     original: OriginalValues | None = None
     intervals: Array | None = None
+    propensities: Array | None = None
 
     @property
     def observations(self) -> Array:
-        """The values of the entries as losses take them, limits where they are not known."""
+        """The values of the entries as losses take them, with limits or propensities if any."""
+        if self.propensities is not None:
+            return exposed(self.values, self.propensities)
         return self.values if self.intervals is None else self.intervals
 
     @property
@@ -250,6 +255,7 @@ class Table:
             values=self.values[kept],
             weights=None if self.weights is None else self.weights[kept],
             intervals=None if self.intervals is None else self.intervals[kept],
+            propensities=None if self.propensities is None else self.propensities[kept],
             original=None if self.original is None else self.original.select(kept),
         )
 
@@ -291,11 +297,18 @@ class Table:
     def with_all_cells(self) -> "Table":
         """Every entry of the block, the missing ones with the value NaN."""
         rows, columns = np.divmod(np.arange(self.n_cells), self.shape[1])
-        values = np.full(self.shape, np.nan)
-        values[self.rows, self.columns] = self.values
-        written = values.ravel()
+        values, propensities = np.full(self.n_cells, np.nan), None
+        values[self.cells] = self.values
+        if self.propensities is not None:
+            propensities = np.ones(self.n_cells)
+            propensities[self.cells] = self.propensities
         return attrs.evolve(
-            self, rows=rows, columns=columns, values=written, has_implicit_cells=False
+            self,
+            rows=rows,
+            columns=columns,
+            values=values,
+            has_implicit_cells=False,
+            propensities=propensities,
         )
 
     def column_label(self, column: int) -> str:

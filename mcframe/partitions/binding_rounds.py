@@ -83,6 +83,11 @@ def refusal_of_reading(block: Block) -> str | None:
             f"{word} takes limits of values, which partitions do not carry; give the likelihood of"
             " the values without it, or fit the table in one piece"
         )
+    if likelihood.takes_propensities:
+        return (
+            f"{word} takes propensities of labels, which partitions do not carry; leave them out,"
+            " or fit the table in one piece"
+        )
     fitted = fits_parameters(likelihood)
     if fitted and not isinstance(likelihood, ParametricBySums):
         return f"{word} fits parameters to all entries at once, and not by sums; give them"

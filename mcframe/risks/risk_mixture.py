@@ -6,7 +6,14 @@ import attrs
 import numpy as np
 from attrs.validators import optional
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import (
+    Array,
+    IntArray,
+    Mask,
+    Shape,
+    labels_of,
+    propensities_of,
+)
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import (
     WORDS_AS_LABELS,
@@ -74,7 +81,8 @@ IS_RATE = satisfies(
 
 def state_of(y: Array) -> IntArray:
     """0 and 1 for these labels, 2 for unlabeled."""
-    return np.where(np.isnan(y), 2.0, y).astype(np.intp)
+    labels = labels_of(y)
+    return np.where(np.isnan(labels), 2.0, labels).astype(np.intp)
 
 
 @attrs.frozen(eq=False)
@@ -212,6 +220,13 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     (2 variance). With other losses, such as the probit loss, PU and NU are not convex, and raise
     an error unless ``nonconvex=True``.
 
+    With ``propensities=True`` the rate differs from entry to entry: a label is recorded with the
+    probability ``theta_ij (1 - missing_rate)``, theta from the data, and k is that of each entry,
+    ``1 / (theta_ij (1 - missing_rate)) - 1``. The PU risk is then ``l(z, 0) + d(z) / theta_ij``
+    for a positive label at missing_rate = 0, the unbiased estimator of Saito et al. (Unbiased
+    recommender learning from missing-not-at-random implicit feedback, WSDM 2020, Eq. 7). It is as
+    convex as without. Unlabeled entries need no propensity, and cost the same for all.
+
     A loss may be negative and unbounded below, as the logistic loss of a positive entry under PU.
     So bound Z by a norm ball or a box, as the paper does (Hsieh et al., 2015, keep it in [0, 1]
     with the squared loss), or use a sufficiently strong penalty.
@@ -230,7 +245,11 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         In [0, 1): the probability that a label is missing, the same for labels 1 and 0. None
         estimates it as the share of unlabeled entries. This needs labels of both kinds: if only
         positives (or only negatives) are ever labeled, the data do not determine the rate.
-        ``cross_validate`` raises it in each fold, where held-out labels count as unlabeled.
+        ``cross_validate`` raises it in each fold, where held-out labels count as unlabeled. With
+        propensities None is 0.
+    propensities : bool, default False
+        Take the propensities of ``Observations``, one for each label. It needs a share of PU or
+        NU, and a loss with which the mixture is convex.
     likelihood : Likelihood
         l, a smooth loss for labels 0 and 1: ``Bernoulli`` or ``Gaussian``.
     nonconvex : bool, default False
@@ -250,6 +269,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     missing_rate: float | None = attrs.field(default=None, validator=optional(IS_RATE))
     likelihood: Any = attrs.field(validator=takes_labels)
     nonconvex: bool = attrs.field(default=False, validator=takes(switch))
+    propensities: bool = attrs.field(default=False, validator=takes(switch))
 
     kind = ValueKind.LABEL
     needs = "labels 0 or 1, or NaN for unlabeled"
@@ -265,6 +285,17 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
             )
         if not self.convex and not self.nonconvex:
             raise ModelError(why_not_convex(self.pu, self.missing_rate, self.likelihood))
+        if self.propensities and not (self.reads_unlabeled and self.convex):
+            why = (
+                f"with {as_given(self.likelihood)} a small one bends the loss without limit"
+                if self.reads_unlabeled
+                else "PN has no use for them"
+            )
+            raise ModelError(
+                f"RiskMixture: {wording().argument('propensities', True)} was given, but {why};"
+                f" take {wording().word('RiskMixture', pu=1.0, propensities=True)} with"
+                f" {wording().word('Bernoulli')} or {wording().word('Gaussian')} as likelihood"
+            )
 
     @classmethod
     def punu(
@@ -293,6 +324,16 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     def reads_unlabeled(self) -> bool:  # type: ignore[override]
         """True if PU or NU has a weight: PN alone has no loss where there is no label."""
         return self.pu + self.nu > 0.0
+
+    @property
+    def takes_propensities(self) -> bool:  # type: ignore[override]
+        """True if labels have propensities."""
+        return self.propensities
+
+    @property
+    def bounded_below(self) -> bool:
+        """True if each entry has a least loss, which is lower for smaller propensities."""
+        return bool(np.isfinite(self.infimum)) or (self.propensities and self.quadratic)
 
     @property
     def of_label(self) -> Likelihood:
@@ -325,6 +366,8 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         """k = missing_rate / (1 - missing_rate); 0 for PN, which has no use for it."""
         if not self.reads_unlabeled:
             return 0.0
+        if self.missing_rate is None and self.propensities:
+            return 0.0
         if self.missing_rate is None:
             raise ModelError(
                 f"RiskMixture: {wording().argument('missing_rate', None)} has not been estimated"
@@ -345,9 +388,10 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     def keeping_labels(self, share: float) -> "RiskMixture":
         """The mixture where this share of the labels is kept: 1 - missing_rate falls by it."""
-        if self.missing_rate is None:
+        if self.missing_rate is None and not self.propensities:
             return self
-        return attrs.evolve(self, missing_rate=1.0 - (1.0 - self.missing_rate) * share)
+        recorded = (1.0 - (self.missing_rate or 0.0)) * share
+        return attrs.evolve(self, missing_rate=max(1.0 - recorded, 0.0))
 
     def sums_to_bind(self, values: Array) -> Array:
         """The labels 1, and the labels 0."""
@@ -357,7 +401,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         """``bound_to`` from the numbers of labels of both kinds."""
         if not self.reads_unlabeled:
             return self.likelihood
-        if self.missing_rate is not None:
+        if self.missing_rate is not None or self.propensities:
             return self
         n_positive, n_negative = map(int, sums)
         if min(n_positive, n_negative) == 0:
@@ -392,7 +436,12 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     def entries(self, y: Array) -> TiltedLoss:
         """The losses of entries with these labels."""
         state = state_of(y)
-        return TiltedLoss(self.likelihood, *(numbers[state] for numbers in self.states()))
+        base, weight, tilt = (numbers[state] for numbers in self.states())
+        if self.propensities:
+            theta = np.where(state < 2, propensities_of(y), 1.0)
+            shares = np.array([-self.nu, self.pu, 0.0])[state]
+            tilt = np.where(state < 2, shares * ((self.odds + 1.0 - theta) / theta), tilt)
+        return TiltedLoss(self.likelihood, base, weight, tilt)
 
     @property
     def curvature(self) -> float:
@@ -405,13 +454,20 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     @property
     def infimum(self) -> float:
-        """The least loss of the three states; -inf where a tilt outweighs l at infinity."""
+        """The least loss of the three states; -inf where a tilt outweighs l at infinity.
+
+        Or where a propensity may be as small as it likes.
+        """
+        if self.propensities:
+            return -np.inf
         labels = np.array([0.0, 1.0, np.nan])
         return 0.0 - float(np.max(self.conjugate(np.zeros(3), labels)))
 
     def invalid(self, y: Array) -> Mask:
-        """True where y is neither 0 nor 1 nor NaN."""
-        return (y != 0.0) & (y != 1.0) & ~np.isnan(y)
+        """True where y is neither 0 nor 1 nor NaN, or its propensity no probability above 0."""
+        label, theta = labels_of(y), propensities_of(y)
+        wrong = (label != 0.0) & (label != 1.0) & ~np.isnan(label)
+        return np.asarray(wrong | ~(np.isnan(label) | ((theta > 0.0) & (theta <= 1.0))))
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient."""
@@ -463,6 +519,8 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     def formula(self, z: str, y: str) -> str:
         """Shares, rate and loss: ``(0.5 PN + 0.5 PU at ρ = 0.8)[log(1 + exp(−s z))]``."""
         rate = "estimated ρ" if self.missing_rate is None else f"ρ = {self.missing_rate:g}"
+        if self.propensities:
+            rate = "θ_ij" if not self.missing_rate else f"θ_ij and {rate}"
         shares = " + ".join(
             f"{share:g} {name}".removeprefix("1 ") for name, share in self.shares()
         )
