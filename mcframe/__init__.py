@@ -26,6 +26,7 @@ from mcframe.model import (
     Observations,
     Problem,
     Triples,
+    estimate_propensities,
     from_triples,
 )
 
@@ -145,6 +146,7 @@ __all__ = [
     "complete",
     "cross_validate",
     "declare",
+    "estimate_propensities",
     "explain",
     "fit",
     "from_triples",

@@ -1122,7 +1122,9 @@ def everything(draw):
         rows = single and word.smooth and draw(st.integers(0, 3)) == 0
         ridged = word.smooth and (bias or rows) and draw(st.integers(0, 2)) == 0
         block = block_with_effects(draw, f"block{k}", word, bias, rows, ridged)
-        units = [False, True, *["robust", "ranks"] * word.location] if free else [False]
+        units = [False, True] if free else [False]
+        if free and word.location:
+            units += ["robust", *["ranks"] * (not word.takes_intervals)]
         block = attrs.evolve(block, standardize=draw(st.sampled_from(units)))
         values = values_of(draw(tables(word, n_items, draw(st.integers(1, 4)))))
         given = values if labels else far(draw, rng, block, values, scale)

@@ -185,7 +185,7 @@ def bias_is_best(likelihood: Any, z: Array, y: Array) -> None:
 
 def has_best_bias(likelihood: Likelihood, y: Array, columns: IntArray) -> Mask:
     """The columns whose loss rises on both sides: a risk of many positives may fall forever."""
-    far = np.full_like(y, 1e3 / np.sqrt(likelihood.curvature))
+    far = np.full(y.shape, 1e3 / np.sqrt(likelihood.curvature))
     up, down = (
         np.bincount(columns, weights=likelihood.value_and_gradient(side * far, y)[1])
         for side in (1.0, -1.0)
