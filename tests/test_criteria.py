@@ -474,7 +474,7 @@ def test_weights_of_entries_and_offsets_of_the_data():
         (mc.Equality(), r"'v' has Equality, whose loss is 0 or infinite; take RelativeError"),
         (
             mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli()),
-            "'v' has RiskMixture, whose entries without a label carry loss too; take LabelError",
+            "'v' has RiskMixture, whose entries without a label carry loss too; take HeldOutRisk",
         ),
     ],
 )

@@ -47,7 +47,7 @@ def test_its_expectation_is_the_loss_of_the_label(loss, rate, label):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_one_propensity_for_all_is_a_missing_rate(loss):
     z, label = np.linspace(-3.0, 3.0, 7), np.array([1.0, 1.0, 0.0, 1.0, np.nan, 0.0, 1.0])
-    for shares in (dict(pu=1.0), dict(pn=0.3, pu=0.3, nu=0.4)):
+    for shares in ({"pu": 1.0}, {"pn": 0.3, "pu": 0.3, "nu": 0.4}):
         plain = mc.RiskMixture(**shares, missing_rate=0.85, likelihood=loss)
         word = mc.RiskMixture(**shares, propensities=True, likelihood=loss)
         given = exposed(label, np.full(7, 1.0 - 0.85))
@@ -212,9 +212,7 @@ def test_folds_lower_all_propensities():
         kept.append(1.0 - bound.missing_rate)
         at = held["y"]
         assert at.observations.dtype == EXPOSED
-        np.testing.assert_array_equal(
-            propensities_of(at.observations), theta[at.rows, at.columns]
-        )
+        np.testing.assert_array_equal(propensities_of(at.observations), theta[at.rows, at.columns])
         return float(np.mean(fit.losses_at("y", at.rows, at.columns, at.observations)))
 
     model = mc.Model([mc.Block("y", word)], [mc.NuclearNorm(9.0)])

@@ -203,7 +203,8 @@ def table_of_values(
             intervals=intervals,
         )
         return table.on_standard_of(fitted)
-    labels = numbers if getattr(numbers, "dtype", None) != EXPOSED else labels_of(numbers)
+    has_propensities = getattr(numbers, "dtype", None) == EXPOSED
+    labels = labels_of(np.asarray(numbers)) if has_propensities else numbers
     try:
         values = floats_of(labels)
     except (NotANumber, TypeError, ValueError):

@@ -49,7 +49,9 @@ def entries_as_data(table: Table, width: int) -> Observations:
 class Held:
     """Held-out entries of a block: rows and columns, counted from 0, and values.
 
-    ``observations`` are the values, or the limits of those that are not known exactly.
+    ``observations`` are the values, with the limits of those that are not known exactly or with
+    the propensities of labels. ``hidden`` has the entries that are neither held out for scores nor
+    fitted, and ``of_new_rows`` says that the held-out entries are all of rows that are not fitted.
     """
 
     rows: IntArray
@@ -57,14 +59,17 @@ class Held:
     values: Array
     observations: Array = attrs.field()
 
+    hidden: Table | None = None
+    of_new_rows: bool = False
+
     @observations.default
     def _exact_values(self) -> Array:
         return self.values
 
     @classmethod
-    def of(cls, table: Table) -> "Held":
-        """All entries of a table."""
-        return cls(table.rows, table.columns, table.values, table.observations)
+    def of(cls, table: Table, hidden: Table | None = None) -> "Held":
+        """All entries of a table, beside those that are hidden."""
+        return cls(table.rows, table.columns, table.values, table.observations, hidden)
 
     def errors(self, answers: Array) -> Array:
         """Answers less values; 0 where an answer lies within the limits of its entry."""
@@ -160,8 +165,14 @@ class HeldOut:
 
     @property
     def values(self) -> dict[str, Held]:
-        """The scored entries with their values."""
-        return {name: Held.of(t.select(self.scored[name])) for name, t in self.tables.items()}
+        """The scored entries with their values, beside those that are not fitted either."""
+        return {
+            name: Held.of(
+                table.select(self.scored[name]),
+                table.select(~self.fitted[name] & ~self.scored[name]),
+            )
+            for name, table in self.tables.items()
+        }
 
     def remaining(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the data without what is held out, in the form in which they are given."""

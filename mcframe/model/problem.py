@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, is_interval
+from mcframe.contracts.arrays import Array, IntArray, Shape, is_interval
 from mcframe.contracts.errors import DataError, UnobservedWarning, warn_caller
-from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.likelihood import Likelihood, Parametric, UnlabeledLoss
 from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Factored, Spectral, Sums, Term
@@ -44,6 +44,16 @@ DATA_ATTRIBUTES = attrgetter(
     *("shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"),
     *("intervals", "propensities"),
 )
+
+
+def cells_of_loss(
+    loss: UnlabeledLoss, scale: float, shape: Shape, rows: IntArray, columns: IntArray
+) -> ImplicitCells:
+    """Return the losses of all cells but some, times a scale."""
+    if loss.quadratic is None:
+        return Blockwise(loss, scale, shape, rows, columns)
+    weight, centre, constant = loss.quadratic
+    return QuadraticCells(scale * weight, centre, scale * constant, shape, rows, columns)
 
 
 def range_in_words(propensities: Array | None) -> str:
@@ -185,11 +195,7 @@ class Problem:
         loss, table = self.likelihoods[name].unlabeled, self.tables[name]
         if loss is None or not table.has_implicit_cells:
             return None
-        scale, places = self.scale(name), (table.shape, table.rows, table.columns)
-        if loss.quadratic is None:
-            return Blockwise(loss, scale, *places)
-        weight, centre, constant = loss.quadratic
-        return QuadraticCells(scale * weight, centre, scale * constant, *places)
+        return cells_of_loss(loss, self.scale(name), table.shape, table.rows, table.columns)
 
     def written_out(self) -> "Problem":
         """Return the problem with every cell that carries loss among its entries."""

@@ -105,9 +105,10 @@ def with_propensities(block: Block, data: Any, table: Table) -> Table:
             f" {wording().argument('propensities', True)}, and the data have none; {remedy}"
         )
     numbers = read_numbers(block, data, "propensities", table).at(table.rows, table.columns)
-    read, needed = CellNumbers(table.shape, numbers, table.cells), (
-        f"a probability from {LEAST_PROPENSITY:g} to 1, since a pair that is never exposed has no"
-        " label"
+    read = CellNumbers(table.shape, numbers, table.cells)
+    needed = (
+        f"a probability from {LEAST_PROPENSITY:g} to 1, since a pair that is never exposed has"
+        " no label"
     )
     possible = (numbers >= LEAST_PROPENSITY) & (numbers <= 1.0)  # NaN is not
     check_cells(block, "propensity", table, read, needed, ~possible)

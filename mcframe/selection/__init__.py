@@ -17,6 +17,7 @@ from mcframe.selection.criteria import (
 from mcframe.selection.cross_validation import cross_validate
 from mcframe.selection.cross_validation_answer import CrossValidation
 from mcframe.selection.grid import Grid
+from mcframe.selection.held_out_risk import HeldOutRisk
 from mcframe.selection.paths import Path, path
 from mcframe.selection.splitters import (
     EntryFolds,
@@ -37,6 +38,7 @@ __all__ = [
     "Grid",
     "Held",
     "HeldOutLoss",
+    "HeldOutRisk",
     "LabelError",
     "LogLoss",
     "MeanAbsoluteError",

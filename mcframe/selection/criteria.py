@@ -404,9 +404,10 @@ class HeldOutLoss(OfBlocks):
     For several blocks it is the sum of all losses divided by the number of all entries, so a block
     counts by its number of entries. Weights of blocks and of entries are not used, so models with
     different weights can be compared. For a ``RiskMixture`` l is the loss of its likelihood, so
-    mixtures can be compared; labels of both kinds are needed. For a standardised block l is in
-    standard units, those of the training entries. To compare models that standardize differently
-    use ``RelativeError``, which is in the units of the data. NaN if a fold holds out no entry.
+    mixtures can be compared; labels of both kinds are needed (``HeldOutRisk`` takes one kind). For
+    a standardised block l is in standard units, those of the training entries. To compare models
+    that standardize differently use ``RelativeError``, which is in the units of the data. NaN if a
+    fold holds out no entry.
     """
 
     def __call__(self, fit: ScoredFit, held: Mapping[str, Held]) -> float:
@@ -479,7 +480,7 @@ class RelativeDeviance(OfBlocks):
         if likelihood.indicator:
             why, takes = "whose loss is 0 or infinite", "RelativeError"
         elif likelihood.reads_unlabeled:
-            why, takes = "whose entries without a label carry loss too", "LabelError"
+            why, takes = "whose entries without a label carry loss too", "HeldOutRisk"
         elif likelihood.smooth and not isinstance(likelihood, TwiceDifferentiable):
             why = "whose best constant needs a second derivative"
         elif isinstance(likelihood, Conjugate | Parametric) or likelihood.infimum > -np.inf:
@@ -501,9 +502,9 @@ def check_labels(fit: Fit, name: str, entries: Held) -> None:
     if len(kinds) == 1:
         raise ModelError(
             f"block {name!r}: all of its labels are {kinds[0]}, so held-out labels cannot tell"
-            " how good predictions are: to predict this label everywhere would be best; give"
-            " labels of both kinds, score another block, or choose the weight by what is known of"
-            " the labels otherwise"
+            " how good predictions are: to predict this label everywhere would be best; take"
+            f" HeldOutRisk({name!r}), which counts unlabeled entries too, give labels of both"
+            " kinds, or score another block"
         )
 
 

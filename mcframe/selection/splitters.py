@@ -546,7 +546,10 @@ def folds_of(
         folds.append(
             Fold(
                 held_out.remaining(data),
-                held_out.values,
+                {
+                    name: attrs.evolve(held, of_new_rows=cv.new_rows)
+                    for name, held in held_out.values.items()
+                },
                 digest_of([dict(train), dict(test), observed_rows]),
                 {name: float(np.mean(train[name])) for name in observed},
                 None if observed_rows is None else held_out.part_of(data, observed_rows),
