@@ -197,6 +197,23 @@ OBSERVATIONS = [
         " fit(x).objective",
         "NaN is no limit",
     ),
+    "fit(mc.Observations(x, propensity=0.5))",
+    "fit(likes, exposed)",
+    "fit(mc.Observations(likes, propensity=0.0), exposed)",
+    "fit(mc.Observations(likes, propensity=1.5), exposed)",
+    "fit(mc.Observations(likes, propensity=-0.5), exposed)",
+    "fit(mc.Observations(likes, propensity=nan), exposed)",
+    "fit(mc.Observations(likes, propensity=np.ones(5)), exposed)",
+    'fit(mc.Observations(likes, propensity="often"), exposed)',
+    "fit(mc.Observations(likes, propensity=sp.coo_array((4, 3))), exposed)",
+    (
+        "fit(mc.Observations(likes, propensity=np.where(likes == 1, 0.5, nan)), exposed).objective"
+        " == fit(mc.Observations(likes, propensity=0.5), exposed).objective",
+        "only labels need a propensity",
+    ),
+    "mc.estimate_propensities(x)",
+    "mc.estimate_propensities(likes, columns=-1)",
+    "mc.estimate_propensities(likes, least=2)",
 ]
 
 TRIPLES = [
@@ -291,6 +308,7 @@ WORDS = [
     "mc.Multinomial(2.5)",
     "mc.RiskMixture(pn=0.5, pu=0.4, likelihood=mc.Bernoulli())",
     "mc.RiskMixture(pu=1.0, likelihood=mc.Poisson())",
+    "mc.RiskMixture(pn=1.0, propensities=True, likelihood=mc.Bernoulli())",
     "mc.NuclearNorm(-0.1)",
     "mc.NuclearNorm(nan)",
     'mc.NuclearNorm("0.1")',
@@ -478,6 +496,8 @@ OTHERS = [
     ),
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss("y"))',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.LabelError("x"))',
+    'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutRisk("x"))',
+    "selection.HeldOutRisk(risk=mc.Bernoulli())",
     'mc.cross_validate(model(), {"x": x}, criterion=lambda fit, held: "good")',
     'mc.cross_validate([], {"x": x}, criterion=selection.HeldOutLoss())',
     'mc.cross_validate(x, {"x": x}, criterion=selection.HeldOutLoss())',

@@ -307,11 +307,11 @@ def test_numbers_that_are_no_labels_have_no_estimates():
 @pytest.mark.parametrize(
     ("theta", "named"),
     [
-        (0.0, r"block 'y': propensity 0 in column \d, row \d and \d+ more; every one must be a"),
+        (0.0, r"block 'y': propensity 0 in column \d, row \d and \d+ more; every one must be t"),
         (1.5, "propensity 1.5 in column"),
         (-0.5, "propensity -0.5 in column"),
         (np.nan, "propensity nan in column"),
-        (1e-200, "a probability from 1e-140 to 1, since a pair that is never exposed"),
+        (1e-200, "the probability that a label of the entry is recorded, from 1e-140 to 1"),
         (np.ones(5), r"propensities of shape \(5,\) were given; numbers of shape \(14, 9\)"),
         ("often", "propensities 'often' were given"),
         (sp.coo_array((14, 9)), "propensity 0 in column"),

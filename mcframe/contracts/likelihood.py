@@ -80,7 +80,7 @@ class PointwiseLoss(ABC):
     indicator: bool = False
     #: Whether y may be of the dtype ``INTERVALS``: limits between which an observation lies.
     takes_intervals: bool = False
-    #: Whether y may be of the dtype ``EXPOSED``: labels with the probability of each to be recorded.
+    #: Whether y may be of the dtype ``EXPOSED``: labels, with the probability to record each.
     takes_propensities: bool = False
     #: Latent columns for one column of data.
     width: int = 1

@@ -58,7 +58,6 @@ class Held:
     columns: IntArray
     values: Array
     observations: Array = attrs.field()
-
     hidden: Table | None = None
     of_new_rows: bool = False
 

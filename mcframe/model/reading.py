@@ -107,8 +107,7 @@ def with_propensities(block: Block, data: Any, table: Table) -> Table:
     numbers = read_numbers(block, data, "propensities", table).at(table.rows, table.columns)
     read = CellNumbers(table.shape, numbers, table.cells)
     needed = (
-        f"a probability from {LEAST_PROPENSITY:g} to 1, since a pair that is never exposed has"
-        " no label"
+        f"the probability that a label of the entry is recorded, from {LEAST_PROPENSITY:g} to 1"
     )
     possible = (numbers >= LEAST_PROPENSITY) & (numbers <= 1.0)  # NaN is not
     check_cells(block, "propensity", table, read, needed, ~possible)
