@@ -56,13 +56,6 @@ def cells_of_loss(
     return QuadraticCells(scale * weight, centre, scale * constant, shape, rows, columns)
 
 
-def range_in_words(propensities: Array | None) -> str:
-    """The range of the propensities of labels, for ``print``; empty where there are none."""
-    if propensities is None:
-        return ""
-    return f", with propensities down to {np.min(propensities):.3g}"
-
-
 @stored
 @attrs.frozen(eq=False, repr=False)
 class Problem:
@@ -435,6 +428,7 @@ class Problem:
         for block in self.model.blocks:
             table = self.tables[block.name].in_data_units()
             unlabeled = table.has_implicit_cells or table.n_entries > table.n_observed
+            least = 0.0 if table.propensities is None else np.min(table.propensities)
             n_limited = int(np.count_nonzero(is_interval(table.observations)))
             lines.append(
                 f"{block.name}: {table.shape[0]} x {table.shape[1]},"
@@ -443,6 +437,6 @@ class Problem:
                 + ", the others carry loss as unlabeled" * unlabeled
                 + ", with weights" * (table.weights is not None)
                 + ", with offsets" * (table.offset is not None)
-                + range_in_words(table.propensities)
+                + f", with propensities down to {least:.3g}" * (least > 0.0)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
