@@ -192,6 +192,19 @@ def test_rows_selected_and_saved_keep_theirs(tmp_path):
     assert "propensities down to" in str(mc.explain(fit.model, data))
 
 
+def test_limits_are_part_of_the_digest():
+    """The same middles, other intervals."""
+    model = mc.Model([mc.Block("x", mc.Censored(mc.Gaussian()))], [mc.NuclearNorm(1.0)])
+    nothing = np.full((2, 2), np.nan)
+    digests = {
+        mc.Problem.bind(
+            model, {"x": mc.Observations(nothing, lower=-end, upper=end)}
+        ).digest_of_data
+        for end in (1.0, 2.0)
+    }
+    assert len(digests) == 2
+
+
 def test_new_rows_have_their_own():
     labels, theta = exposures((40, 9), spread=1.0)
     model = mc.Model([mc.Block("y", risk(mc.Gaussian()))], [mc.NuclearNorm(4.0)])

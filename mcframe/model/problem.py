@@ -41,8 +41,7 @@ from mcframe.storage.digest import digest_of
 
 # What distinguishes the data of a block from others.
 DATA_ATTRIBUTES = attrgetter(
-    *("shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"),
-    *("intervals", "propensities"),
+    "shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"
 )
 
 
@@ -137,7 +136,13 @@ class Problem:
     @cached_property
     def digest_of_data(self) -> str:
         """A digest of the bits of all blocks: equal only for equal entries and their additions."""
-        return digest_of([(name, *DATA_ATTRIBUTES(table)) for name, table in self.tables.items()])
+        return digest_of(
+            [
+                (name, *DATA_ATTRIBUTES(table), *(part for part in added if part is not None))
+                for name, table in self.tables.items()
+                for added in [(table.intervals, table.propensities)]
+            ]
+        )
 
     def with_weight(self, place: int, weight: float) -> "Problem":
         """Return the problem with another weight of one term; the data are shared."""
@@ -437,6 +442,6 @@ class Problem:
                 + ", the others carry loss as unlabeled" * unlabeled
                 + ", with weights" * (table.weights is not None)
                 + ", with offsets" * (table.offset is not None)
-                + f", with propensities down to {least:.3g}" * (least > 0.0)
+                + f", with propensities down to {least:.3g}" * bool(least)
             )
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.validators import number, suggests_options, within
 from mcframe.likelihoods import Bernoulli
-from mcframe.model.forms import check_values
+from mcframe.model.forms import LARGEST_VALUE, check_values
 from mcframe.model.model import Block, Observations
-from mcframe.model.reading import LEAST_PROPENSITY, read_values
+from mcframe.model.reading import read_values
 from mcframe.model.triples import Triples
 from mcframe.risks import RiskMixture
 
@@ -68,7 +68,7 @@ def estimate_propensities(
         number(exponent, f"estimate_propensities: {what}", needed, lambda x: x >= 0.0)
         for what, exponent in (("rows", rows), ("columns", columns))
     ]
-    least = max(within(least, "estimate_propensities: least", 0.0, 1.0), LEAST_PROPENSITY)
+    least = max(within(least, "estimate_propensities: least", 0.0, 1.0), 1.0 / LARGEST_VALUE)
     values = labels.values if isinstance(labels, Observations) else labels
     block = Block("labels", RiskMixture(pn=1.0, likelihood=Bernoulli()))
     table = read_values(block, values)

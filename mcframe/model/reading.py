@@ -80,10 +80,6 @@ def read_block(block: Block, data: Any, implicit_beyond: float = math.inf) -> Ta
     return attrs.evolve(table, weights=weights).select(weights > 0.0)
 
 
-# The least propensity, so that squares of its inverse are finite.
-LEAST_PROPENSITY = 1.0 / LARGEST_VALUE
-
-
 def with_propensities(block: Block, data: Any, table: Table) -> Table:
     """Return the table with the propensities of its labels, or raise a ``DataError``."""
     likelihood, word = block.likelihood, type(block.likelihood).__name__
@@ -104,12 +100,11 @@ def with_propensities(block: Block, data: Any, table: Table) -> Table:
             f"block {block.name!r}: {word} was declared with"
             f" {wording().argument('propensities', True)}, and the data have none; {remedy}"
         )
+    least = 1.0 / LARGEST_VALUE
     numbers = read_numbers(block, data, "propensities", table).at(table.rows, table.columns)
     read = CellNumbers(table.shape, numbers, table.cells)
-    needed = (
-        f"the probability that a label of the entry is recorded, from {LEAST_PROPENSITY:g} to 1"
-    )
-    possible = (numbers >= LEAST_PROPENSITY) & (numbers <= 1.0)  # NaN is not
+    needed = f"the probability that a label of the entry is recorded, from {least:g} to 1"
+    possible = (numbers >= least) & (numbers <= 1.0)  # NaN is not
     check_cells(block, "propensity", table, read, needed, ~possible)
     return attrs.evolve(table, propensities=np.array(numbers))
 
