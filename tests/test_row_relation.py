@@ -260,3 +260,44 @@ def test_other_data_are_refused_by_name():
     beside = mc.Model([block], [mc.NuclearBall(0.1), mc.RowRelation("x", SUM, 5.0)])
     with pytest.raises(mc.McframeError, match="NuclearBall, RowRelation"):
         mc.fit(beside, {"x": X})
+
+
+NEW_ROWS = [
+    ({}, [], 2.0, mc.NuclearNorm(0.5)),
+    ({"bias": True}, [], 2.0, mc.NuclearNorm(0.5)),
+    ({"bias": True, "standardize": True}, [], 0.0, mc.NuclearNorm(0.5)),
+    ({"standardize": "robust"}, [], 2.0, mc.NuclearNorm(0.5)),
+    ({}, [], 2.0, mc.NuclearBall(12.0)),
+    ({"bias": True}, [mc.Box(-0.8, 0.8)], 0.0, mc.NuclearNorm(0.5)),
+    ({}, [], 2.0, mc.Ridge(0.5)),
+]
+
+
+@pytest.mark.parametrize(("options", "bounds", "B", "main"), NEW_ROWS)
+def test_new_rows_satisfy_what_all_rows_do(options, bounds, B, main):
+    """A row of the fit is found again from its own data; others satisfy the equations, too."""
+    block = mc.Block("x", mc.Gaussian(), **options)
+    terms = [main, mc.RowRelation("x", SUM, B), *bounds]
+    fit = mc.fit(mc.Model([block], terms), {"x": X}, tol=1e-8)
+    again = fit.predict_rows("x", {"x": X})
+    np.testing.assert_allclose(again, fit.predict("x"), atol=1e-4)
+    new = np.array([[1.0, np.nan, 7.0, 2.0], [np.nan, np.nan, np.nan, 9.0], [4.0, 1.0, 3.0, 1.0]])
+    np.testing.assert_allclose(fit.predict_rows("x", {"x": new}) @ SUM, B, atol=1e-6)
+    with pytest.raises(mc.DataError, match="new rows under RowRelation have no offset"):
+        fit.predict_rows("x", {"x": mc.Observations(new, offset=np.ones(new.shape))})
+
+
+@pytest.mark.parametrize(
+    ("options", "relation", "said"),
+    [
+        ({}, mc.RowRelation("x", SUM, 2.0, weight=3.0), "is a penalty"),
+        ({"row_effects": True}, mc.RowRelation("x", SUM, 2.0), "row_effects"),
+        ({}, mc.RowRelation("x", SUM, np.arange(12.0)), "other values in each row"),
+        ({}, mc.RowRelation("x", A, B), "some of the rows"),
+    ],
+)
+def test_new_rows_of_which_nothing_is_stated_are_refused(options, relation, said):
+    model = mc.Model([mc.Block("x", mc.Gaussian(), **options)], [mc.NuclearNorm(0.5), relation])
+    fit = mc.fit(model, {"x": X}, tol=1e-3)
+    with pytest.raises(mc.ModelError, match=f"RowRelation are known .* {said}.*; refit with"):
+        fit.predict_rows("x", {"x": X[:2]})

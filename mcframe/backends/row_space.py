@@ -21,8 +21,9 @@ from mcframe.contracts.arrays import Array, IntArray, Mask, points_of, sizes_of
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import PointwiseLoss, Proximable
 from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.rounding import RESULT_ROUNDING, SET_ROUNDING
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
+from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Sums, Term
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
 
@@ -43,8 +44,8 @@ class RowSpace:
     minimises its own share of that sum plus ``u'D u / 2``, V fixed (Zheng and Hastie, 2015,
     section 3, for Gaussian entries under a nuclear norm; the argument needs convexity alone).
     ``loadings`` are ``V D^(-1/2)``, so that every direction costs alike. Columns of Z that are
-    fixed, as a column of ones, leave the u that meet them: a point, and directions orthogonal to
-    it.
+    fixed, as a column of ones, and equations within rows leave the u that meet them: a point, and
+    directions orthogonal to it.
 
     Attributes
     ----------
@@ -90,19 +91,20 @@ class RowSpace:
             loadings = np.column_stack([squares.centre, squares.loadings])
             unit = np.eye(loadings.shape[1])
             return cls(loadings, unit[0], unit[:, 1:], bounds, idle)
-        fixed = [
-            (problem.columns_of_term(term), term.fixed)
-            for term in problem.terms
-            if isinstance(term, Constraint) and term.fixed is not None
-        ]
         loadings = priced_loadings(problem, latent, effects, dual)
-        ends = np.vstack(
-            [np.zeros((0, loadings.shape[1])), *(loadings[columns] for columns, _ in fixed)]
-        )
-        values = np.concatenate(
-            [np.zeros(0), *(np.full(width(columns), v) for columns, v in fixed)]
-        )
-        start, directions = solutions(ends, values)
+        ends: list[Array] = [np.zeros((0, loadings.shape[1]))]
+        values: list[Array] = [np.zeros(0)]
+        for term in problem.terms:
+            columns = problem.columns_of_term(term)
+            if isinstance(term, Constraint) and term.fixed is not None:
+                ends.append(loadings[columns])
+                values.append(np.full(width(columns), term.fixed))
+            elif isinstance(term, Sums):
+                coefficients, targets = equations_of_a_row(problem, term, effects)
+                ends.append(coefficients @ loadings[columns])
+                values.append(targets)
+        size = float(np.linalg.norm(loadings))
+        start, directions = solutions(np.vstack(ends), np.concatenate(values), size)
         return cls(loadings, start, directions, bounds, idle)
 
     def rows(self, scores: Array) -> LowRank:
@@ -119,14 +121,16 @@ def refuse_rows(problem: Problem) -> None:
     """A ``ModelError`` where a model says nothing of a row by itself, or nothing that is known."""
     model = problem.model
     alone = [term for term in model.terms if isinstance(term, RowQuadratic)]
-    for term in model.terms:
+    for term in problem.terms:
         is_box = term.entry_bounds is not None
         if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic) or is_box):
             raise ModelError(
                 f"new rows of {alone[0].word} are known together with Ridge and Box only; the"
                 f" model has {term.word} too; {REMEDY}"
             )
-        if not (prices_rows(term) or is_box or is_fixed_column(term)):
+        if isinstance(term, Sums) and term.axis == 1:
+            refuse_sums_of_rows(problem, term)
+        elif not (prices_rows(term) or is_box or is_fixed_column(term)):
             raise ModelError(
                 "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and"
                 f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
@@ -158,6 +162,48 @@ def refuse_rows(problem: Problem) -> None:
                 f"block {block.name!r}: new rows need a convex loss, which this"
                 f" {type(block.likelihood).__name__} is not; {REMEDY}"
             )
+
+
+def refuse_sums_of_rows(problem: Problem, term: Sums) -> None:
+    """A ``ModelError`` where equations within rows say nothing of a row that is not in the fit."""
+    reason = None
+    if term.weight is not None:
+        reason = "is a penalty"
+    elif problem.model.block(str(term.block)).row_effects:
+        reason = "stands beside row_effects, which new rows have of their own"
+    elif len(term.groups) != 1 or term.groups[0].lines.size != problem.shape[0]:
+        reason = "is known of some of the rows"
+    else:
+        targets = targets_of(problem, term)
+        spread = np.max(np.ptp(targets, axis=1), initial=0.0)
+        if spread > RESULT_ROUNDING * np.max(np.abs(targets), initial=0.0):
+            reason = "has other values in each row, B or an offset"
+    if reason is not None:
+        raise ModelError(
+            f"new rows under {term.word} are known where it states the same of all rows, exactly;"
+            f" that of block {term.block!r} {reason}; {REMEDY}"
+        )
+
+
+def targets_of(problem: Problem, term: Sums) -> Array:
+    """The sums along the directions of the first group of equations, for each of its rows."""
+    group = term.groups[0]
+    return -group.distances(np.zeros((problem.n_latent(str(term.block)), group.lines.size)))
+
+
+def equations_of_a_row(
+    problem: Problem, term: Sums, effects: Mapping[str, Array]
+) -> tuple[Array, Array]:
+    """Coefficients of the columns of Z of a block and their sums, which a term states of all rows.
+
+    Biases are part of the sums.
+    """
+    coefficients, name = term.groups[0].right.T, str(term.block)
+    targets = targets_of(problem, term)[:, 0]
+    layout = problem.effects_in_term(term)
+    if layout is None or not layout.n_biases:
+        return coefficients, targets
+    return coefficients, targets - coefficients @ layout.biases(effects[name])
 
 
 def prices_rows(term: Term) -> bool:
@@ -255,10 +301,15 @@ def gradient_of_rows(
     return product
 
 
-def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
-    """The shortest u with ``ends u = values``, and an orthonormal basis of what leaves them so."""
-    basis: Any = np.linalg.qr(ends.T, mode="complete")[0]
-    return np.linalg.pinv(ends) @ values, basis[:, ends.shape[0] :]
+def solutions(ends: Array, values: Array, size: float) -> tuple[Array, Array]:
+    """The shortest u with ``ends u = values``, and an orthonormal basis of what leaves them so.
+
+    Equations that loadings of this ``size`` satisfy but for rounding, whatever u, leave all.
+    """
+    left, lengths, basis = np.linalg.svd(ends)
+    rank = int(np.count_nonzero(lengths > SET_ROUNDING * size))
+    start = basis[:rank].T @ ((left[:, :rank].T @ values) / lengths[:rank])
+    return start, basis[rank:].T
 
 
 def idle_effects(

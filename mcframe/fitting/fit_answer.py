@@ -249,8 +249,8 @@ class Fit(BlockAnswer["FitPictures"]):
         ------
         ModelError
             If terms tie rows to each other (``MaxNorm``, ``MaxNormBall``, ``Calibration``,
-            ``ResidualNuclearNorm``), if a ``NuclearBall`` is not active, or if a loss is not
-            convex.
+            ``ResidualNuclearNorm``), if a ``RowRelation`` does not state the same of all rows, if
+            a ``NuclearBall`` is not active, or if a loss is not convex.
         DataError
             If the new data do not fit the model.
 

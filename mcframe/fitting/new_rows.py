@@ -18,6 +18,7 @@ from mcframe.contracts.errors import (
     warn_caller,
 )
 from mcframe.contracts.row_stores import refuse_stores
+from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type, plain
 from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
@@ -66,6 +67,7 @@ class NewRows(Rows):
             Where the data do not fit the model.
         """
         tables = tables_of_new_rows(problem, data)
+        refuse_offsets(problem, tables)
         n_new, index = same_rows(tables.items())
         scores: Array = np.empty((n_new, space.directions.shape[1]))
         of_rows = {name: np.full(n_new, value) for name, value in space.idle.items()}
@@ -250,6 +252,17 @@ def origin_of_biases(problem: Problem, name: str) -> Origin | None:
     if not n_biases or name not in problem.origins:
         return None
     return Origin(Layout(n_biases=n_biases), problem.origins[name][:n_biases])
+
+
+def refuse_offsets(problem: Problem, tables: Mapping[str, Table]) -> None:
+    """A ``DataError`` where offsets of new rows are part of equations within rows."""
+    for term in problem.terms:
+        table = tables.get(str(term.block)) if isinstance(term, Sums) else None
+        if table is not None and table.offset_in_data is not None:
+            raise DataError(
+                f"block {term.block!r}: new rows under {term.word} have no offset or exposure;"
+                " leave it out, or refit with the new rows among the data"
+            )
 
 
 def tables_of_new_rows(problem: Problem, data: Mapping[str, object]) -> dict[str, Table]:
