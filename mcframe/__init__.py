@@ -80,6 +80,7 @@ from mcframe.tables import (
     declare,
     only_if,
     relation,
+    shift,
 )
 from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
@@ -157,6 +158,7 @@ __all__ = [
     "pool",
     "posterior",
     "relation",
+    "shift",
     "to_cvxpy",
     "verify",
     "verify_posterior",

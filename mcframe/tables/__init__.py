@@ -9,6 +9,7 @@ from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import KINDS, DeclaredColumn
 from mcframe.tables.declaring import declare
 from mcframe.tables.relations import relation
+from mcframe.tables.shifts import shift
 
 __all__ = [
     "KINDS",
@@ -21,4 +22,5 @@ __all__ = [
     "declare",
     "only_if",
     "relation",
+    "shift",
 ]

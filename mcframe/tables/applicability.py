@@ -126,19 +126,7 @@ def with_conditions(
                 f"{declared} applies {condition}, but of column {plain(other.name)!r}"
                 f" {other.column.trouble}"
             )
-        value = condition.equals
-        if not isinstance(value, Hashable) or is_missing(value) or value != value:
-            raise ModelError(
-                f"{declared} applies if {plain(other.name)!r} equals {value!r}; give a value that"
-                " the column has"
-            )
-        holds = values_equal(other.column, condition.equals)
-        if not holds.any():
-            values = listed([repr(plain(value)) for value in other.column.distinct[:5]])
-            raise DataError(
-                f"{declared} applies {condition}, which no row has; give a value that the column"
-                f" has{f', such as {values}' * bool(values)}"
-            )
+        holds = demand_value(other, condition.equals, f"{declared} applies {condition}")
         against = np.flatnonzero(~column.missing & ~holds & ~other.column.missing)
         if against.size:
             warn_caller(
@@ -147,6 +135,28 @@ def with_conditions(
                 f" {wording().row(int(against[0]))}; these values are used and stay"
             )
     return tuple(attrs.evolve(column, condition=conditions.get(column.name)) for column in columns)
+
+
+def demand_value(declared: DeclaredColumn, value: Any, statement: str) -> Mask:
+    """The rows in which a column has a value, or an error that begins with what is stated.
+
+    Raises
+    ------
+    ModelError
+        If it is no value that a column could have.
+    DataError
+        If no row has it.
+    """
+    if not isinstance(value, Hashable) or is_missing(value) or value != value:
+        raise ModelError(f"{statement}; give a value that the column has")
+    holds = values_equal(declared.column, value)
+    if not holds.any():
+        values = listed([repr(plain(value)) for value in declared.column.distinct[:5]])
+        raise DataError(
+            f"{statement}, which no row has; give a value that the column"
+            f" has{f', such as {values}' * bool(values)}"
+        )
+    return holds
 
 
 def values_equal(column: Column, value: Any) -> Mask:

@@ -1,6 +1,6 @@
 """The answer of ``complete``: the filled table, errors of its columns, and its draws."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
@@ -33,10 +33,12 @@ from mcframe.tables.native_tables import like_frame
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.shifts import Shifts
 from mcframe.tables.table_draws import (
+    DrawnCodes,
     DrawnRows,
     DrawsOfTable,
+    codes_of_draws,
+    demand_rows,
     grouped_parameters_of,
-    tables_of_draws,
 )
 from mcframe.tables.tipping import MeanOfColumn, means_of_columns
 
@@ -393,14 +395,15 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             such that these outcomes are likely (Bartlett and others, Statistical Methods in
             Medical Research 24, 2015). The residuals are normal in the unit of the outcome: of its
             support only declared bounds are kept. See ``mc.pool.formula``.
-        shift : dict from column name to float, optional
+        shift : dict from column name to float or ``mc.shift(...)``, optional
             What is added to every drawn value of a column of numbers or counts, in the unit of the
             column (of dates in days): the assumption that missing values are by so much larger
             than observed ones in rows that are otherwise alike (delta adjustment; Rubin, Multiple
             Imputation for Nonresponse in Surveys, 1987, section 6.2). Shifted values stay within
             bounds that are declared or evident; whole numbers are rounded up or down at random, so
             that they rise by the shift on average. Other columns are drawn as without a shift.
-            See ``shift_to_change`` for the one that matters.
+            ``mc.shift`` has shifts in standard deviations, by group, and to a reference group.
+            See ``mc.tipping_point`` and ``shift_to_change`` for the one that matters.
 
         Raises
         ------
@@ -421,22 +424,44 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         >>> len(tables), tables[0].isna().to_numpy().any()
         (20, np.False_)
         """
-        m, seed = Options.m(m), Options.random_state(random_state)
         formula = None if terms is None else Formula.of_terms(terms)
-        posterior, chosen = self.demand_posterior("draws"), self.chosen
-        shifts = Shifts.of(self.declared, shift)
+        shifts = self.shifts(shift)
+        draws = self.drawn_codes(Options.m(m), random_state, formula, shifts)
+        return DrawsOfTable((one.table(shifts) for one in draws), formula)
+
+    def shifts(self, shift: Any) -> Shifts:
+        """The checked shifts of columns, of a posterior alone."""
+        self.demand_posterior("draws")
+        return Shifts.of(self.declared, shift, self.spread)
+
+    def drawn_codes(
+        self, m: int, random_state: RandomState, formula: Formula | None, shifts: Shifts
+    ) -> Iterator[DrawnCodes[Frame]]:
+        """m draws of the missing entries, without the amounts of shifts."""
+        posterior, seed = self.demand_posterior("draws"), Options.random_state(random_state)
         if formula is not None:
             formula.check([column.name for column in self.declared.columns])
-        if isinstance(chosen, RowsChoice):
-            rows = DrawnRows.of(self.declared, posterior, chosen, formula, shifts)
-            return DrawsOfTable(rows.tables(m, seed), formula)
+        if isinstance(self.chosen, RowsChoice):
+            rows = DrawnRows.of(self.declared, posterior, self.chosen, formula, shifts)
+            return rows.drawn_codes(m, seed)
+        demand_rows(not shifts.by_reference)
         if formula is not None and formula.further_terms:
             raise ModelError(
                 "terms need the distribution of rows that complete chooses, and this is the"
                 " posterior of a declared model; draw without terms, or take complete"
             )
-        posterior = attrs.evolve(posterior, random_state=seed)
-        return DrawsOfTable(tables_of_draws(self.declared, posterior, m, shifts), formula)
+        return codes_of_draws(self.declared, attrs.evolve(posterior, random_state=seed), m)
+
+    def spread(self, name: Any) -> float:
+        """The standard deviation of a column of numbers, as in the column ``shift`` of the report.
+
+        That of its observed values where it has no pooled mean.
+        """
+        column = self.declared.column(name)
+        if name in self.means:
+            return self.means[name].spread
+        coding: Any = column.coding
+        return float(np.nanstd(column.codes)) * float(coding.unit)
 
     @cached_property
     def means(self) -> dict[Any, MeanOfColumn]:

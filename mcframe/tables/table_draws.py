@@ -1,6 +1,7 @@
 """Draws of a completed table: rows as draws of a distribution that is itself uncertain."""
 
-from collections.abc import Iterable, Iterator
+import copy
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Any, Generic
@@ -30,6 +31,7 @@ from mcframe.posterior.rows import (
     posterior_given,
 )
 from mcframe.runtime.progress import stage
+from mcframe.tables.applicability import values_equal
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts
 from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_codes
 from mcframe.tables.declared import Declared
@@ -40,6 +42,7 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.draws_within_limits import drawn_within_limits
 from mcframe.tables.formula_terms import Formula
 from mcframe.tables.number_tables import StandardUnits, UnitsAboutMeans, standard_units
+from mcframe.tables.reference_groups import ReferenceGroup
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.rows_folds import FOLD_TOLERANCE
 from mcframe.tables.semicontinuous import SemiContinuous
@@ -59,11 +62,35 @@ class DrawsOfTable(list[Frame]):
         self.formula = formula
 
 
-def tables_of_draws(
-    declared: Declared[Frame], posterior: Posterior, m: int, shifts: Shifts
-) -> list[Frame]:
-    """m tables completed by new observations of a model of its own, drawn row by row."""
-    members, tables = members_of(declared.columns), list[Frame]()
+@attrs.frozen(eq=False)
+class DrawnCodes(Generic[Frame]):
+    """One draw of the missing entries of a table, of which shifted tables are made.
+
+    Attributes
+    ----------
+    declared : Declared
+    codes : dict from column name to array
+        Of missing entries, without amounts of shifts.
+    rng : generator
+        Of what is rounded at random; its state stays.
+    """
+
+    declared: Declared[Frame]
+    codes: dict[Any, Array]
+    rng: np.random.Generator
+
+    def table(self, shifts: Shifts) -> Frame:
+        """The completed table, with the amounts of shifts."""
+        codes = shifts.applied(self.declared, self.codes, copy.deepcopy(self.rng))
+        codes = self.declared.related_rows.related(codes, True, shifts.names)
+        return self.declared.with_codes(codes)
+
+
+def codes_of_draws(
+    declared: Declared[Frame], posterior: Posterior, m: int
+) -> Iterator[DrawnCodes[Frame]]:
+    """m draws by new observations of a model of its own, drawn row by row."""
+    members = members_of(declared.columns)
     drawn: dict[str, Array] = {}
     with stage("draws") as progress:
         for block in members:
@@ -78,12 +105,8 @@ def tables_of_draws(
                 codes[column.name] = (
                     numbers if is_place else coding.predicted(coding.decode(numbers[:, None]))
                 )
-            rng = np.random.default_rng((posterior.random_state, k))
-            codes = shifts.applied(codes, rng)
-            codes = declared.related_rows.related(codes, True, shifts.names)
-            tables.append(declared.with_codes(codes))
+            yield DrawnCodes(declared, codes, np.random.default_rng((posterior.random_state, k)))
             progress.count(k + 1, m, "tables", rated=True)
-    return tables
 
 
 def grouped_parameters_of(answer: Fit | Posterior) -> GroupedParameters | None:
@@ -119,8 +142,8 @@ class DrawnRows(Generic[Frame]):
         The numbers in standard units, NaN where missing.
     parted : PartedColumns or None
         Where outcomes have a regression on terms of the other columns.
-    shifts : Shifts
-        What is added to drawn values.
+    references : tuple of ReferenceGroup
+        As of which missing values of other groups are drawn.
     limits : RowLimits or None
         Of missing numbers, in standard units.
     levels : DrawnLevels or None
@@ -133,7 +156,7 @@ class DrawnRows(Generic[Frame]):
     units: StandardUnits
     values: Array
     parted: PartedColumns | None = None
-    shifts: Shifts = NO_SHIFTS
+    references: tuple[ReferenceGroup, ...] = ()
     limits: RowLimits | None = None
     levels: DrawnLevels | None = None
 
@@ -171,11 +194,17 @@ class DrawnRows(Generic[Frame]):
         engine, limits = posterior.engine, None
         if isinstance(engine, JointPosterior):
             limits = engine.rows.limits
-        return cls(declared, posterior, chosen, units, values, parted, shifts, limits)
+        references = []
+        for (by, to, method), outcomes in shifts.by_reference.items():
+            demand_rows(chosen.components is not None and parted is None)
+            groups = declared.column(by)
+            [place] = groups.codes[values_equal(groups.column, to)][:1]
+            references.append(ReferenceGroup(groups, float(place), method, outcomes))
+        return cls(declared, posterior, chosen, units, values, parted, tuple(references), limits)
 
-    def tables(self, m: int, seed: int) -> list[Frame]:
-        """m draws of the completed table, in the library it came in."""
-        drawn, parameters = [], self.grouped_parameters
+    def drawn_codes(self, m: int, seed: int) -> Iterator[DrawnCodes[Frame]]:
+        """m draws of the missing entries."""
+        parameters = self.grouped_parameters
         levels: Iterator[DrawnLevels] = iter(())
         if parameters is not None:
             assert isinstance(self.posterior.engine, JointPosterior)
@@ -185,9 +214,8 @@ class DrawnRows(Generic[Frame]):
             for k in range(m):
                 rng = np.random.default_rng((seed, k))
                 rows = self if parameters is None else self.about_means(next(levels), rng)
-                drawn.append(rows.table(rng))
+                yield DrawnCodes(self.declared, rows.one_draw(rng), rng)
                 progress.count(k + 1, m, "tables", rated=True)
-        return drawn
 
     @property
     def grouped_parameters(self) -> GroupedParameters | None:
@@ -215,8 +243,8 @@ class DrawnRows(Generic[Frame]):
             levels=levels,
         )
 
-    def table(self, rng: np.random.Generator) -> Frame:
-        """One draw of the completed table."""
+    def one_draw(self, rng: np.random.Generator) -> dict[Any, Array]:
+        """Codes of missing entries, by column."""
         posterior: RowsPosterior | None = None
         if self.chosen.components is None:
             engine = self.posterior.engine
@@ -228,9 +256,37 @@ class DrawnRows(Generic[Frame]):
         if self.parted is not None and posterior is not None:
             proposals = self.proposals(self.parted, posterior, rng)
             codes = compatible_codes(self.parted, codes, proposals, rng)
-        codes = self.shifts.applied(codes, rng)
-        codes = self.declared.related_rows.related(codes, True, self.shifts.names)
-        return self.declared.with_codes(codes)
+        if posterior is not None:
+            for reference in self.references:
+                codes = reference.drawn(self, posterior, codes, rng)
+        return codes
+
+    def whole_codes(self, column: DeclaredColumn, codes: Mapping[Any, Array]) -> Array:
+        """The codes of a column in all rows (n,), with those of missing entries."""
+        whole = column.codes.copy()
+        whole[column.column.missing] = codes.get(column.name, np.zeros(0))
+        return whole
+
+    def numbers_of(self, column: DeclaredColumn) -> IntArray:
+        """The places of the numbers of a column."""
+        assert column.place is not None  # of a column in a block
+        return column.place + np.arange(column.block_coding.width)
+
+    def coded(self, column: DeclaredColumn, codes: Array, rows: IntArray) -> Array:
+        """Codes of a column in some rows as numbers in standard units."""
+        cells = np.ix_(rows, self.numbers_of(column))
+        return self.units.apply(column.block_coding.numbers(codes), *cells)
+
+    def completed(self, codes: Mapping[Any, Array]) -> Array:
+        """The numbers with those of codes of missing entries."""
+        completed = self.values.copy()
+        for column in self.modelled.values():
+            missing = np.flatnonzero(column.column.missing)
+            if missing.size:
+                numbers = self.coded(column, codes[column.name], missing)
+                numbers[~np.isfinite(numbers)] = np.nan  # such as the logarithm of a support
+                completed[np.ix_(missing, self.numbers_of(column))] = numbers
+        return completed
 
     @cached_property
     def identities(self) -> RowIdentities | None:
@@ -473,6 +529,16 @@ class DrawnRows(Generic[Frame]):
             noise = np.asarray(NOISE_SHARE)
         means, variances = moments_of(*mixture)
         return coding.decode(self.units.invert(means, *cells), variances + noise)
+
+
+def demand_rows(possible: bool) -> None:
+    """A ``ModelError`` where reference groups have no distribution of rows to be drawn from."""
+    if not possible:
+        raise ModelError(
+            "shifts to a reference group need the distribution of rows that complete chooses,"
+            " which wide tables, declared models and draws with terms do not use; leave terms or"
+            " columns out, or give amounts by group, as in mc.shift({'treated': -0.3}, by='arm')"
+        )
 
 
 def ranks_of(mixture: RowDistribution | None, place: int, numbers: Array) -> Array:

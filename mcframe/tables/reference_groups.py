@@ -1,0 +1,117 @@
+"""Missing values drawn as if their rows were of a reference group: control-based imputation."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.numerics.row_mixtures import moments_of
+from mcframe.posterior.rows import RowsPosterior
+from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.shifts import Method, moved
+
+if TYPE_CHECKING:
+    from mcframe.tables.table_draws import DrawnRows
+
+
+@attrs.frozen(eq=False)
+class ReferenceGroup:
+    """The outcomes of rows, whose missing values are drawn as if rows were of one group.
+
+    Attributes
+    ----------
+    groups : DeclaredColumn
+        Of labels or categories.
+    place : float
+        The code of the reference group.
+    method : "jump", "copy" or "increments"
+    outcomes : sequence of DeclaredColumn
+    """
+
+    groups: DeclaredColumn
+    place: float
+    method: Method
+    outcomes: Sequence[DeclaredColumn]
+
+    def drawn(
+        self,
+        rows: "DrawnRows[Any]",
+        posterior: RowsPosterior,
+        codes: Mapping[Any, Array],
+        rng: np.random.Generator,
+    ) -> dict[Any, Array]:
+        """Codes of missing entries, of which those of outcomes in rows of other groups are new.
+
+        Covariates that are missing stay as they were drawn, in the group of the row. With the
+        means m(x, g) of the outcomes given covariates x, the outcomes y of a row of group g that
+        jump to the reference r are those of a row of r with y + m(x, r) - m(x, g) in the place
+        of y; observed ones stay as they are.
+        """
+        groups = rows.whole_codes(self.groups, codes)
+        others = np.flatnonzero(groups != self.place)
+        if not others.size:
+            return dict(codes)
+        values = rows.completed(codes)
+        numbers = np.concatenate([rows.numbers_of(column) for column in self.outcomes])
+        means = []
+        for place in (groups[others], np.full(others.size, self.place)):
+            covariates = values[others]
+            covariates[:, numbers] = np.nan
+            covariates[:, rows.numbers_of(self.groups)] = rows.coded(self.groups, place, others)
+            means.append(means_given(posterior, covariates, rows.precisions))
+        own_means, reference_means = means
+        cells = np.ix_(others, rows.numbers_of(self.groups))
+        values[cells] = rows.coded(self.groups, np.full(others.size, self.place), others)
+        if self.method != "copy":
+            values[np.ix_(others, numbers)] += (reference_means - own_means)[:, numbers]
+        for column in self.outcomes:
+            unknown = column.column.missing & ~column.column.limited
+            values[np.ix_(unknown, rows.numbers_of(column))] = np.nan
+        as_of_reference = attrs.evolve(rows, values=values, limits=None)
+        [(conditioned, draw)] = as_of_reference.drawn(posterior, 1, rng)
+        new_codes = as_of_reference.codes(conditioned, draw, rng)
+        is_other = groups != self.place
+        merged = dict(codes)
+        for column in self.outcomes:
+            if column.name in codes:
+                chosen = (is_other & ~column.column.limited)[column.column.missing]
+                merged[column.name] = np.where(chosen, new_codes[column.name], codes[column.name])
+        if self.method == "increments":
+            self.add_kept_differences(rows, merged, others, own_means, reference_means, rng)
+        return merged
+
+    def add_kept_differences(
+        self,
+        rows: "DrawnRows[Any]",
+        codes: dict[Any, Array],
+        others: IntArray,
+        own_means: Array,
+        reference_means: Array,
+        rng: np.random.Generator,
+    ) -> None:
+        """Add the difference of means at the last observed outcome to those that follow it."""
+        kept = np.zeros(len(rows.values))
+        for column in self.outcomes:
+            coding: Any = column.coding
+            missing: Mask = column.column.missing & ~column.column.limited
+            if column.name in codes:
+                amounts = np.where(missing, kept, 0.0)[column.column.missing]
+                codes[column.name] = moved(column, codes[column.name], amounts, rng)
+            place = rows.numbers_of(column)[-1:]
+            own, reference = (
+                coding.within(rows.units.invert(mean[:, place], others[:, None], place)[:, 0])
+                for mean in (own_means, reference_means)
+            )
+            difference = np.zeros(kept.size)
+            difference[others] = coding.unit * (own - reference)
+            kept = np.where(missing, kept, difference)
+
+
+def means_given(posterior: RowsPosterior, values: Array, precisions: Array) -> Array:
+    """The means of all numbers in rows (n x d), NaN where missing, under some components."""
+    rows = attrs.evolve(posterior, identities=None).condition(values, precisions)
+    cells = rows.cells
+    mean, _ = moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
+    return mean
