@@ -31,6 +31,8 @@ from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior.conformal_rows import answer_of
 from mcframe.tables.coding import Numbers
 from mcframe.tables.declared_column import codes_of_intervals
+from mcframe.tables.rows_choice import RowsChoice
+from mcframe.tables.shifts import METHODS
 
 from .fuzzing_commands import command_lines
 from .strategies import (
@@ -801,9 +803,10 @@ def check_answers_of_a_posterior(completed, table, agree=True):
             assert len(answer) == len(table) or not nw.from_native(answer).columns
         numbers = completed.declared.missing_entries(Numbers)
         shift = {column.name: (-1) ** k * 1.7 for k, (column, _) in enumerate(numbers)}
-        [shifted] = completed.draws(1, shift=shift)
-        if agree:
-            check_observed_entries(shifted, table, completed.declared)
+        shifts = [shift, shifts_by_group(completed)]
+        for shifted in (completed.draws(1, shift=one)[0] for one in shifts):
+            if agree:
+                check_observed_entries(shifted, table, completed.declared)
         for name, mean in completed.means.items():
             assert completed.shift_to_change(name) > 0.0, name
             assert mean.reported_shift > 0.0, name
@@ -814,6 +817,23 @@ def check_answers_of_a_posterior(completed, table, agree=True):
             if column.has_whole_values:
                 assert np.all(np.rint(lower) == lower), column.name
                 assert np.all(np.rint(upper) == upper), column.name
+
+
+def shifts_by_group(completed):
+    """Shifts of numbers by the first column of labels or categories, to its first value too."""
+    modelled = [column for column in completed.declared.columns if column.place is not None]
+    numbers = [column for column in modelled if isinstance(column.coding, Numbers)]
+    groups = [column for column in modelled if column not in numbers and not column.constant]
+    if not groups:
+        return {}
+    first, words = groups[0].column.distinct[0], [{"amount": {}, "unit": "sd"}]
+    words[0]["amount"][first] = 1.5
+    if isinstance(completed.chosen, RowsChoice) and completed.chosen.components is not None:
+        words += [{"to": first, "method": word} for word in METHODS]
+    return {
+        column.name: mc.shift(by=groups[0].name, **words[k % len(words)])
+        for k, column in enumerate(numbers)
+    }
 
 
 def declares(draw):

@@ -426,7 +426,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         """
         formula = None if terms is None else Formula.of_terms(terms)
         shifts = self.shifts(shift)
-        draws = self.drawn_codes(Options.m(m), random_state, formula, shifts)
+        m, seed = Options.m(m), Options.random_state(random_state)
+        draws = self.drawn_codes(m, seed, formula, shifts)
         return DrawsOfTable((one.table(shifts) for one in draws), formula)
 
     def shifts(self, shift: Any) -> Shifts:
@@ -435,10 +436,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         return Shifts.of(self.declared, shift, self.spread)
 
     def drawn_codes(
-        self, m: int, random_state: RandomState, formula: Formula | None, shifts: Shifts
+        self, m: int, seed: int, formula: Formula | None, shifts: Shifts
     ) -> Iterator[DrawnCodes[Frame]]:
         """m draws of the missing entries, without the amounts of shifts."""
-        posterior, seed = self.demand_posterior("draws"), Options.random_state(random_state)
+        posterior = self.demand_posterior("draws")
         if formula is not None:
             formula.check([column.name for column in self.declared.columns])
         if isinstance(self.chosen, RowsChoice):

@@ -100,12 +100,12 @@ class ReferenceGroup:
                 amounts = np.where(missing, kept, 0.0)[column.column.missing]
                 codes[column.name] = moved(column, codes[column.name], amounts, rng)
             place = rows.numbers_of(column)[-1:]
-            own, reference = (
+            by_group, by_reference = (
                 coding.within(rows.units.invert(mean[:, place], others[:, None], place)[:, 0])
                 for mean in (own_means, reference_means)
             )
             difference = np.zeros(kept.size)
-            difference[others] = coding.unit * (own - reference)
+            difference[others] = coding.unit * (by_group - by_reference)
             kept = np.where(missing, kept, difference)
 
 

@@ -151,7 +151,7 @@ class ColumnShift:
     size: float
 
     def amounts(self, declared: Declared[Any], codes: Mapping[Any, Array]) -> Array | float:
-        """What is added at the missing entries, in the unit of the values."""
+        """Return what is added at the missing entries, in the unit of the values."""
         amount = self.declared.amount
         if self.groups is None:
             return float(amount * self.size)
@@ -208,7 +208,7 @@ class Shifts:
         return cls(tuple(column_shift(declared, *item, spread) for item in shifts.items()))
 
     def times(self, multiple: float) -> "Shifts":
-        """These shifts with a multiple of their amounts."""
+        """Return shifts with a multiple of these amounts."""
         return Shifts(tuple(attrs.evolve(one, size=multiple * one.size) for one in self.columns))
 
     @property
@@ -236,50 +236,46 @@ class Shifts:
 
 
 def column_shift(
-    declared: Declared[Any], name: Any, given: Any, spread: Callable[[Any], float]
+    declared: Declared[Any], name: Any, value: Any, spread: Callable[[Any], float]
 ) -> ColumnShift:
     """The shift of one column, or an error that names it."""
     column, what = declared.column(name), f"shift of column {plain(name)!r}"
-    if isinstance(given, Mapping):
+    if isinstance(value, Mapping):
         raise ModelError(
-            f"{what} is {a_type(given)}; name the column of groups, as in"
+            f"{what} is {a_type(value)}; name the column of groups, as in"
             " mc.shift({'treated': -0.3}, by='arm')"
         )
-    if not isinstance(given, Shift):
-        given = Shift(number(given, what), None, None, "jump", "value")
-    groups = None if given.by is None else declared.column(given.by)
+    one = value
+    if not isinstance(value, Shift):
+        one = Shift(number(value, what), None, None, "jump", "value")
+    groups = None if one.by is None else declared.column(one.by)
     is_number = isinstance(column.coding, Numbers)
-    moves = given.to is None or given.method == "increments" or np.any(amounts_of(given))
+    is_by_group = isinstance(one.amount, Mapping)
+    moves = one.to is None or one.method == "increments" or is_by_group or one.amount != 0.0
     if column.place is None or (moves and not is_number):
         raise ModelError(
             f"{what}: the column is taken for: {column.kind}; only numbers, counts and"
-            " dates have shifts"
+            " dates have shifts, so leave it out, or declare its kind in types"
         )
     if groups is not None:
-        named = dict.fromkeys(given.amount if isinstance(given.amount, Mapping) else ())
-        for group in named if given.to is None else {given.to: None} | named:
-            demand_value(groups, group, f"{what} has the group {group!r} of {plain(given.by)!r}")
+        named = dict.fromkeys(one.amount if is_by_group else ())
+        for group in named if one.to is None else {one.to: None} | named:
+            demand_value(groups, group, f"{what} has the group {group!r} of {plain(one.by)!r}")
         unfilled = groups.place is None and groups.column.missing.any()
         if groups is column or unfilled:
             why = "is that column itself" if groups is column else "has gaps that are not drawn"
             raise ModelError(
-                f"{what}: the column of groups {plain(given.by)!r} {why}; name another one"
+                f"{what}: the column of groups {plain(one.by)!r} {why}; name another one"
             )
-    if given.to is not None:
+    if one.to is not None:
         assert groups is not None  # or mc.shift would have refused it
         if groups.place is None or not isinstance(groups.block_coding, Choice):
             raise ModelError(
-                f"{what}: the column of groups {plain(given.by)!r} is taken for: {groups.kind};"
+                f"{what}: the column of groups {plain(one.by)!r} is taken for: {groups.kind};"
                 " a reference group needs labels or categories"
             )
-    size = spread(name) if given.unit == "sd" and is_number else 1.0
-    return ColumnShift(column, given, groups, size)
-
-
-def amounts_of(declared: Shift) -> list[float]:
-    """All amounts of a shift."""
-    amount = declared.amount
-    return list(amount.values()) if isinstance(amount, Mapping) else [amount]
+    size = spread(name) if one.unit == "sd" and is_number else 1.0
+    return ColumnShift(column, one, groups, size)
 
 
 def moved(

@@ -537,7 +537,7 @@ def demand_rows(possible: bool) -> None:
         raise ModelError(
             "shifts to a reference group need the distribution of rows that complete chooses,"
             " which wide tables, declared models and draws with terms do not use; leave terms or"
-            " columns out, or give amounts by group, as in mc.shift({'treated': -0.3}, by='arm')"
+            " columns out, or give amounts by group"
         )
 
 
