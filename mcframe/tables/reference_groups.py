@@ -7,8 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.numerics.row_mixtures import moments_of
-from mcframe.posterior.rows import RowsPosterior
+from mcframe.posterior.rows import RowsPosterior, moments_of_cells
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.shifts import Method, moved
 
@@ -112,6 +111,4 @@ class ReferenceGroup:
 def means_given(posterior: RowsPosterior, values: Array, precisions: Array) -> Array:
     """The means of all numbers in rows (n x d), NaN where missing, under some components."""
     rows = attrs.evolve(posterior, identities=None).condition(values, precisions)
-    cells = rows.cells
-    mean, _ = moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
-    return mean
+    return moments_of_cells(rows.cells)[0]
