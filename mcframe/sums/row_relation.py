@@ -98,11 +98,12 @@ class RowRelation(KnownSums):
 
     block: str = attrs.field(validator=block_name)
     # Left out of the hash, which stays a valid one: arrays have none.
-    A: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
-    B: Array = attrs.field(default=0.0, eq=attrs.cmp_using(eq=same_matrix), hash=False)
+    # Of any type, since a dict and a number are given, too; arrays once the term is made.
+    A: Any = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
+    B: Any = attrs.field(default=0.0, eq=attrs.cmp_using(eq=same_matrix), hash=False)
     weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     of: MeansOrPredictors = attrs.field(default="means", validator=means_or_predictors)
-    columns: tuple[Any, ...] | None = None
+    columns: Any = None  # names in a tuple once the term is made
 
     axis = 1
     word = "RowRelation"
@@ -212,7 +213,7 @@ class RowRelationPenalty(RowRelation, SumsPenalty):
     weight: float = attrs.field(default=np.nan, validator=positive)
     # Again, since a field that is declared anew comes after all others.
     of: MeansOrPredictors = attrs.field(default="means", validator=means_or_predictors)
-    columns: tuple[Any, ...] | None = None
+    columns: Any = None
 
 
 @stored(stored_as=RowRelation)
