@@ -301,3 +301,79 @@ def test_new_rows_of_which_nothing_is_stated_are_refused(options, relation, said
     fit = mc.fit(model, {"x": X}, tol=1e-3)
     with pytest.raises(mc.ModelError, match=f"RowRelation are known .* {said}.*; refit with"):
         fit.predict_rows("x", {"x": X[:2]})
+
+
+PARTS = pd.DataFrame(X[:, :2], columns=["food", "rent"])
+TOTALS = pd.DataFrame(X[:, 2:], columns=["total", "age"])
+ACROSS = {"parts": {"food": 1.0, "rent": 1.0}, "totals": {"total": -1.0}}
+
+
+@pytest.mark.parametrize("weight", [None, 5.0])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_several_blocks_have_one_relation(standardize, weight):
+    """As one block of all columns has, whose losses are those of both."""
+    blocks = [
+        mc.Block("parts", mc.Gaussian(), standardize=standardize),
+        mc.Block("beside", mc.Poisson(), bias=True),
+        mc.Block("totals", mc.Huber(0.7), weight=2.0, standardize=standardize),
+    ]
+    data = {
+        "parts": PARTS,
+        "beside": COUNTS,
+        "totals": mc.Observations(TOTALS, offset=OFFSET[:, 2:]),
+    }
+    term = mc.RowRelation(["parts", "totals"], ACROSS, 0.5, weight)
+    model = mc.Model(blocks, [mc.NuclearNorm(0.3), term])
+    verified = mc.verify(model, data, tol=1e-5)
+    assert verified.agrees, verified
+    fit = verified.fast
+    parts, totals = fit.predict("parts"), fit.predict("totals")
+    off = parts.sum(axis=1) - totals["total"] - 0.5
+    assert fit.residual("parts") == fit.residual("totals")
+    assert fit.residual("totals") == pytest.approx(float(np.linalg.norm(off)), abs=1e-9)
+    if weight is None:
+        np.testing.assert_allclose(off, 0.0, atol=1e-6)
+
+
+def test_a_relation_across_blocks_is_that_of_one_block(tmp_path):
+    frame = PARTS.join(TOTALS)
+    sums = mc.RowRelation("x", {"food": 1.0, "rent": 1.0, "total": -1.0}, 0.5)
+    terms = [mc.NuclearNorm(0.3), sums]
+    whole = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], terms), {"x": frame})
+    blocks = [mc.Block(name, mc.Gaussian()) for name in ("parts", "totals")]
+    term = mc.RowRelation(("parts", "totals"), ACROSS, 0.5)
+    model = mc.Model(blocks, [mc.NuclearNorm(0.3), term])
+    data = {"parts": PARTS, "totals": TOTALS}
+    fit = mc.fit(model, data)
+    assert fit.objective == pytest.approx(whole.objective, rel=1e-6)
+    assert term.formula() == "[P_parts, P_totals] Aᵀ = B"
+    assert "P_totals = z_ij + offset" in str(model)
+    assert "P_{\\text{totals}}" in model._repr_latex_()
+    assert repr(term).startswith("RowRelation(block=('parts', 'totals'), A=array")
+    assert mc.Model.from_json(model.to_json()) == model
+    fit.save(tmp_path / "fit.npz")
+    assert mc.load(tmp_path / "fit.npz").residual("parts") == fit.residual("parts")
+    new = {"parts": PARTS[:3], "totals": TOTALS[:3]}
+    predicted = [fit.predict_rows(name, new) for name in ("parts", "totals")]
+    off = predicted[0].sum(axis=1) - predicted[1]["total"] - 0.5
+    np.testing.assert_allclose(off, 0.0, atol=1e-6)
+
+
+def test_wrong_relations_across_blocks_are_refused_by_name():
+    blocks = [mc.Block(name, mc.Gaussian(), bias=name == "b") for name in ("a", "b", "c")]
+    for block, A, said in (
+        (["a"], {"a": {0: 1.0}}, "two or more different ones"),
+        (["a", "a"], {"a": {0: 1.0}}, "two or more different ones"),
+        (["a", "c"], {"b": {0: 1.0}}, "for 'b'; of the blocks 'a', 'c'"),
+        (["a", "c"], {"a": 1.0}, "A has 1.0 for 'a'"),
+    ):
+        with pytest.raises(mc.ModelError, match=said):
+            mc.RowRelation(block, A)
+    main = mc.NuclearNorm(1.0)
+    with pytest.raises(mc.ModelError, match="free effects of block 'b', which it does not take"):
+        mc.Model(blocks, [main, mc.RowRelation(["a", "b"], {"a": {0: 1.0}})])
+    with pytest.raises(mc.ModelError, match="speaks of block 'd'; the blocks are 'a', 'b', 'c'"):
+        mc.Model(blocks, [main, mc.RowRelation(["a", "d"], {"a": {0: 1.0}})])
+    model = mc.Model(blocks, [main, mc.RowRelation(["a", "c"], {"c": {7: 1.0}})])
+    with pytest.raises(mc.DataError, match=r"of blocks 'a', 'c': .* column \('c', 7\)"):
+        mc.fit(model, dict.fromkeys("abc", X))

@@ -169,26 +169,26 @@ def refuse_sums_of_rows(problem: Problem, term: Sums) -> None:
     reason = None
     if term.weight is not None:
         reason = "is a penalty"
-    elif problem.model.block(str(term.block)).row_effects:
+    elif any(problem.model.block(name).row_effects for name in term.block_names):
         reason = "stands beside row_effects, which new rows have of their own"
     elif len(term.groups) != 1 or term.groups[0].lines.size != problem.shape[0]:
         reason = "is known of some of the rows"
     else:
-        targets = targets_of(problem, term)
+        targets = targets_of(term)
         spread = np.max(np.ptp(targets, axis=1), initial=0.0)
         if spread > RESULT_ROUNDING * np.max(np.abs(targets), initial=0.0):
             reason = "has other values in each row, B or an offset"
     if reason is not None:
         raise ModelError(
             f"new rows under {term.word} are known where it states the same of all rows, exactly;"
-            f" that of block {term.block!r} {reason}; {REMEDY}"
+            f" that of block {', '.join(map(repr, term.block_names))} {reason}; {REMEDY}"
         )
 
 
-def targets_of(problem: Problem, term: Sums) -> Array:
+def targets_of(term: Sums) -> Array:
     """The sums along the directions of the first group of equations, for each of its rows."""
     group = term.groups[0]
-    return -group.distances(np.zeros((problem.n_latent(str(term.block)), group.lines.size)))
+    return -group.distances(np.zeros((len(group.right), group.lines.size)))
 
 
 def equations_of_a_row(
@@ -198,12 +198,11 @@ def equations_of_a_row(
 
     Biases are part of the sums.
     """
-    coefficients, name = term.groups[0].right.T, str(term.block)
-    targets = targets_of(problem, term)[:, 0]
+    coefficients, targets = term.groups[0].right.T, targets_of(term)[:, 0]
     layout = problem.effects_in_term(term)
     if layout is None or not layout.n_biases:
         return coefficients, targets
-    return coefficients, targets - coefficients @ layout.biases(effects[name])
+    return coefficients, targets - coefficients @ layout.biases(effects[str(term.block)])
 
 
 def prices_rows(term: Term) -> bool:

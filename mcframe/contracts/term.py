@@ -345,7 +345,7 @@ class EquationGroup(Protocol):
 
 
 class Sums(Term):
-    """Ability of a term of one block: linear equations A P = B, or P A' = B, in its predictors P.
+    """Ability of a term of a block: linear equations A P = B, or P A' = B, in its predictors P.
 
     P is Z plus the effects and the offset of the block, in the units of the data, a cell each.
     With a ``weight`` the term is that times the square of the residual, without one the set of
@@ -366,6 +366,11 @@ class Sums(Term):
         return matrix if self.axis == 0 else matrix.T
 
     @property
+    def block_names(self) -> tuple[str, ...]:
+        """The blocks of whose predictors they are; of several ``block`` is None, P that of all."""
+        return () if self.block is None else (self.block,)
+
+    @property
     @abstractmethod
     def groups(self) -> Sequence[EquationGroup]:
         """The equations, those of columns (rows) with the same ones together."""
@@ -373,7 +378,8 @@ class Sums(Term):
     def with_columns(self, names: Sequence[Any], width: int) -> Self:
         """The term with columns by place that it has by name; by default itself.
 
-        ``names`` are those of the block, which has ``width`` predictors for each column.
+        ``names`` are those of the block, which has ``width`` predictors for each column; where
+        ``block`` is None, pairs of the names of block and column, for all blocks of the model.
         """
         return self
 

@@ -38,6 +38,7 @@ from mcframe.fitting.prediction import (
     check_size,
 )
 from mcframe.model import Problem
+from mcframe.model.binding import sums_by_place
 from mcframe.model.table import TableWithoutData
 from mcframe.numerics.operators import LowRank
 
@@ -563,7 +564,7 @@ class Fit(BlockAnswer["FitPictures"]):
             constraint that, too.
         """
         self.model.block(block)
-        terms = [t for t in self.model.terms if t.block == block and isinstance(t, Sums)]
+        terms = [t for t in self.model.terms if isinstance(t, Sums) and block in t.block_names]
         meant = [term for term in terms if word in (None, term.word)]
         if terms and not meant:
             words = ", ".join(repr(term.word) for term in terms)
@@ -573,9 +574,8 @@ class Fit(BlockAnswer["FitPictures"]):
                 f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the"
                 " terms"
             )
-        names = self.problem.tables[block].column_names
-        named = meant[0].with_columns(names, self.model.block(block).likelihood.width)
-        return named.residual(self._rows.predictor(block))
+        blocks, term = sums_by_place(meant[0], self.model, self.problem.tables)
+        return term.residual(np.hstack([self._rows.predictor(b.name) for b in blocks]))
 
     def _facts(self) -> dict[str, str]:
         """The numbers of the certificate, and how they were found, as text."""

@@ -256,11 +256,14 @@ def origin_of_biases(problem: Problem, name: str) -> Origin | None:
 
 def refuse_offsets(problem: Problem, tables: Mapping[str, Table]) -> None:
     """A ``DataError`` where offsets of new rows are part of equations within rows."""
-    for term in problem.terms:
-        table = tables.get(str(term.block)) if isinstance(term, Sums) else None
+    stated = [
+        (t.word, name) for t in problem.terms if isinstance(t, Sums) for name in t.block_names
+    ]
+    for word, name in stated:
+        table = tables.get(name)
         if table is not None and table.offset_in_data is not None:
             raise DataError(
-                f"block {term.block!r}: new rows under {term.word} have no offset or exposure;"
+                f"block {name!r}: new rows under {word} have no offset or exposure;"
                 " leave it out, or refit with the new rows among the data"
             )
 

@@ -329,27 +329,73 @@ def bound_term(
 ) -> Term:
     """Return a term with the data of its block, checked against the shape of its columns of Z.
 
-    Sums of predictors in the units of the data become sums of Z plus effects, those counted from
-    ``origins``. A term of all blocks gets their shape and no entries.
+    A term of all blocks gets their shape and no entries.
     """
-    if term.block is None:
-        widths = [tables[b.name].shape[1] * b.likelihood.width for b in model.blocks]
-        n_rows, nowhere = tables[model.blocks[0].name].shape[0], np.zeros(0, dtype=np.intp)
-        return term.bound_to((n_rows, sum(widths)), nowhere, nowhere, np.zeros(0))
-    block, table = model.block(term.block), tables[term.block].observed_entries()
-    n_rows, n_columns = table.shape
-    shape = (n_rows, n_columns * block.likelihood.width)
     if isinstance(term, Sums):
-        term = term.with_columns(table.column_names, block.likelihood.width)
-    bound = term.bound_to(shape, table.rows, table.columns, table.values)
-    if not isinstance(bound, Sums):
-        return bound
-    transforms = Chain.of(*table.transforms, origin_in(origins, block, table))
-    unit = transforms.unit(np.arange(shape[1]))
-    if not transforms or unit is None:
-        return bound
-    rows, columns = np.ogrid[: shape[0], : shape[1]]
-    return bound.about(transforms.invert(np.zeros(shape), rows, columns), unit)
+        return bound_sums(term, model, tables, origins)
+    if term.block is None:
+        return term.bound_to(*shape_without_entries(model.blocks, tables))
+    block, table = model.block(term.block), tables[term.block].observed_entries()
+    shape = (table.shape[0], table.shape[1] * block.likelihood.width)
+    return term.bound_to(shape, table.rows, table.columns, table.values)
+
+
+def shape_without_entries(
+    blocks: Iterable[Block], tables: Mapping[str, Table]
+) -> tuple[Shape, IntArray, IntArray, Array]:
+    """The shape of the columns of Z of some blocks, and no rows, columns and values."""
+    shapes = [(tables[b.name].shape[0], latent_width(b, tables)) for b in blocks]
+    nowhere = np.zeros(0, dtype=np.intp)
+    return (shapes[0][0], sum(width for _, width in shapes)), nowhere, nowhere, np.zeros(0)
+
+
+def latent_width(block: Block, tables: Mapping[str, Table]) -> int:
+    """The number of columns of Z of a block."""
+    return tables[block.name].shape[1] * block.likelihood.width
+
+
+def sums_by_place(
+    term: Sums, model: Model, tables: Mapping[str, Table]
+) -> tuple[list[Block], Sums]:
+    """Return the blocks whose columns are those of P, and the term with columns by place."""
+    blocks = [block for block in model.blocks if term.block in (None, block.name)]
+    names = [
+        column if term.block is not None else (block.name, column)
+        for block in blocks
+        for column in tables[block.name].column_names
+        for _ in range(block.likelihood.width)
+    ]
+    widths = [model.block(name).likelihood.width for name in term.block_names]
+    return blocks, term.with_columns(names, max(widths))
+
+
+def bound_sums(
+    term: Sums, model: Model, tables: Mapping[str, Table], origins: Mapping[str, Array]
+) -> Sums:
+    """Return known sums of predictors in the units of the data as sums of Z plus effects.
+
+    The effects are those counted from ``origins``. Of several blocks P has the columns of all
+    blocks of the model.
+    """
+    blocks, named = sums_by_place(term, model, tables)
+    bound: Any = named.bound_to(*shape_without_entries(blocks, tables))
+    places: list[Array] = []
+    units: list[Array] = []
+    moved = False
+    for block in blocks:
+        table, width = tables[block.name].observed_entries(), latent_width(block, tables)
+        transforms = Chain.of(*table.transforms, origin_in(origins, block, table))
+        unit = transforms.unit(np.arange(width))
+        shape = (table.shape[0], width)
+        if not transforms or unit is None or block.name not in term.block_names:
+            places.append(np.zeros(shape))
+            units.append(np.ones(width))
+            continue
+        moved = True
+        places.append(transforms.invert(np.zeros(shape), *np.ogrid[: shape[0], : shape[1]]))
+        units.append(np.broadcast_to(unit, (width,)))
+    sums: Sums = bound.about(np.hstack(places), np.concatenate(units)) if moved else bound
+    return sums
 
 
 def block_names(model: Model) -> str:

@@ -1,7 +1,7 @@
 """A declared model, blocks of columns joined by terms, and observations with weights."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -385,9 +385,10 @@ def text_of(model: "Model") -> str:
     if any(block.scales_losses for block in blocks):
         explained.append("ℓ_j = loss per entry of column j at its best constant, 1 where it is 0")
     explained += dict.fromkeys(
-        f"P_{term.block} = {text_of_predictors(model.block(str(term.block)))}"
+        f"P_{name} = {text_of_predictors(model.block(name))}"
         for term in model.terms
         if isinstance(term, Sums)
+        for name in term.block_names
     )
     for share in count_shares(model.terms)[:1]:
         squares = f"{1.0 - share:g} + {share:g} n_i / mean of n"
@@ -511,18 +512,21 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
     """An attrs validator: the block of each term is one of the model's."""
     names = [block.name for block in instance.blocks]
     for term in value:
-        if term.block is not None and term.block not in names:
-            raise ModelError(
-                f"Model: {term.word} speaks of block {term.block!r};"
-                f" {all_and_meant(term.block, names, 'blocks')}"
-            )
+        alone = () if term.block is None else (term.block,)
+        for name in term.block_names if isinstance(term, Sums) else alone:
+            if name not in names:
+                raise ModelError(
+                    f"Model: {term.word} speaks of block {name!r};"
+                    f" {all_and_meant(name, names, 'blocks')}"
+                )
         if term.needs_values and instance.block(str(term.block)).likelihood.width > 1:
             raise ModelError(
                 f"Model: {term.word} compares Z with the values of block"
                 f" {term.block!r}, which are classes; drop it for that block"
             )
         if isinstance(term, Sums):
-            check_sums(term, instance.block(str(term.block)))
+            for name in term.block_names:
+                check_sums(term, instance.block(name))
 
 
 def check_sums(term: Sums, block: Block) -> None:
@@ -532,6 +536,14 @@ def check_sums(term: Sums, block: Block) -> None:
             f"Model: {term.word} states sums of block {block.name!r}, which do not follow from"
             f" the ranks of {wording().argument('standardize', 'ranks')}; take"
             f" {wording().argument('standardize', True)} or 'robust'"
+        )
+    free = block.bias or block.row_effects
+    if free and term.block is None:
+        effects = wording().either(python="bias=True and row_effects=True", command="free effects")
+        raise ModelError(
+            f"Model: {term.word} of several blocks stands beside free effects of block"
+            f" {block.name!r}, which it does not take; leave out {effects}, center columns by"
+            f" {wording().argument('standardize', True)}, or put all its columns into one block"
         )
     z_name = block.likelihood.z_name
     if z_name is not None and not term.sums_predictors:
@@ -547,6 +559,17 @@ def check_sums(term: Sums, block: Block) -> None:
             " values themselves take a likelihood whose predictor is the mean, as"
             f" {wording().word('Gaussian')}"
         )
+
+
+def with_signs(term: Term, signs: Mapping[str, str]) -> Term:
+    """Return a term with signs in the place of the names of its blocks."""
+    named: Any = term
+    if term.block is not None:
+        named = attrs.evolve(named, block=signs[term.block])
+    elif isinstance(term, Sums):
+        named = attrs.evolve(named, blocks=tuple(signs[name] for name in term.block_names))
+    renamed: Term = named
+    return renamed
 
 
 def terms_with_weight(terms: tuple[Term, ...], place: int, weight: float) -> tuple[Term, ...]:
@@ -665,11 +688,7 @@ class Model:
         names = tuple(block.name for block in self.blocks)
         signs = {name: name_in_formula(number) for number, name in enumerate(names)}
         blocks = [attrs.evolve(block, name=signs[block.name]) for block in self.blocks]
-        terms = [
-            term if term.block is None else attrs.evolve(term, block=signs[term.block])  # type: ignore[misc]
-            for term in self.terms
-        ]
-        return text_of(Model(blocks, terms)), names
+        return text_of(Model(blocks, [with_signs(term, signs) for term in self.terms])), names
 
     def _repr_latex_(self) -> str:
         return as_latex(*self._formula())

@@ -335,7 +335,7 @@ class Problem:
 
     def effects_in_term(self, term: Term) -> Layout | None:
         """The effects of a block that a term of its predictors speaks of; None without any."""
-        if not isinstance(term, Sums):
+        if not isinstance(term, Sums) or term.block is None:
             return None
         layout = self.layout(str(term.block))
         return layout if layout.n_effects else None

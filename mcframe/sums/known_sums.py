@@ -27,7 +27,7 @@ class KnownSums(Sums):
     returns.
     """
 
-    block: str
+    block: str | None
     A: Array
     B: Array
     weight: float | None
@@ -42,6 +42,12 @@ class KnownSums(Sums):
     def equation(self) -> str:
         """The equation in messages, without the name of the block."""
         return "A P = B" if self.axis == 0 else "P A' = B"
+
+    @property
+    def in_blocks(self) -> str:
+        """The names of the blocks in messages."""
+        names = ", ".join(map(repr, self.block_names))
+        return f"block {names}" if self.block is not None else f"blocks {names}"
 
     @cached_property
     def equations(self) -> KnownEquations:
@@ -137,7 +143,9 @@ class KnownSums(Sums):
     def formula(self) -> str:
         """weight ‖A P_block − B‖_F², or A P_block = B; where B is known."""
         condition = "" if not np.any(np.isnan(self.B)) else " where B is known"
-        sums = f"A P_{self.block}" if self.axis == 0 else f"P_{self.block} Aᵀ"
+        predictors = f"[{', '.join(f'P_{name}' for name in self.block_names)}]"
+        predictors = predictors if self.block is None else f"P_{self.block}"
+        sums = f"A {predictors}" if self.axis == 0 else f"{predictors} Aᵀ"
         if self.weight is None:
             return f"{sums} = B{condition}"
         return f"{self.weight:g} ‖{sums} − B‖_F²{condition}"
@@ -147,7 +155,8 @@ class KnownSums(Sums):
         weight = [] if self.weight is None else [f"weight={self.weight!r}"]
         of = [] if self.of == "means" else [f"of={self.of!r}"]
         sums = [f"A={as_given(self.A)}", f"B={as_given(self.B)}"]
-        return f"{self.word}({', '.join([f'block={self.block!r}', *sums, *weight, *of, *more])})"
+        block = self.block_names if self.block is None else self.block
+        return f"{self.word}({', '.join([f'block={block!r}', *sums, *weight, *of, *more])})"
 
 
 class SumsPenalty(KnownSums, Regularizer, Prox, SmoothTerm):
@@ -192,7 +201,7 @@ class ExactSums(KnownSums, Constraint, Prox):
             entry, off = self.B[row, column], outside[row, column]
             of_values = "those" if self.axis == 0 else "columns"
             raise ModelError(
-                f"{self.word} of block {self.block!r}: no P has {self.equation}, since rows of A"
+                f"{self.word} of {self.in_blocks}: no P has {self.equation}, since rows of A"
                 f" depend on each other and {of_values} of B do not in the same way; the nearest B"
                 f" that some P has differs most in row {row}, column {column}: {entry - off:g} for"
                 f" the given {entry:g}. Correct B, or use {self.word}(..., weight=...), which"

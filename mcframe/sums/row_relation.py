@@ -50,13 +50,15 @@ class RowRelation(KnownSums):
 
     Parameters
     ----------
-    block : str
-        The block to whose rows the equations apply.
+    block : str, or list of str
+        The block to whose rows the equations apply, or several blocks whose columns they join.
+        Several have no free effects; ``standardize=True`` centres their columns.
     A : dict, or array (m x columns of the block)
         Coefficients. Of a dict the keys are names of columns, places if the data have no names,
-        and the values numbers, or m of them for m equations; columns without one have 0. Of an
-        array a row is one equation, and a vector is one row; a likelihood over K classes has K
-        columns of P for each of its own, and needs an array.
+        and the values numbers, or m of them for m equations; columns without one have 0. Of
+        several blocks it is a dict by block of such dicts. Of an array a row is one equation, and
+        a vector is one row; a likelihood over K classes has K columns of P for each of its own,
+        and needs an array.
     B : number or array (n_items x m), default 0
         The values of P A'. A number stands for all equations of all rows, a vector of m > 1
         numbers for one of each equation, and a vector beside one equation for one of each row.
@@ -72,6 +74,8 @@ class RowRelation(KnownSums):
         needed.
     columns : sequence, optional
         The names of the columns of an array A. A dict has them as keys.
+    blocks : tuple of str, optional
+        Several blocks beside ``block=None``, as a term of several blocks has them once made.
 
     Raises
     ------
@@ -96,7 +100,8 @@ class RowRelation(KnownSums):
     True
     """
 
-    block: str = attrs.field(validator=block_name)
+    # None of several blocks, which ``blocks`` has once the term is made.
+    block: Any = attrs.field()
     # Left out of the hash, which stays a valid one: arrays have none.
     # Of any type, since a dict and a number are given, too; arrays once the term is made.
     A: Any = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
@@ -104,18 +109,21 @@ class RowRelation(KnownSums):
     weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
     of: MeansOrPredictors = attrs.field(default="means", validator=means_or_predictors)
     columns: Any = None  # names in a tuple once the term is made
+    blocks: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
 
     axis = 1
     word = "RowRelation"
 
     def __new__(
         cls,
-        block: str,
+        block: Any,
         A: Any,
         B: Any = 0.0,
         weight: float | None = None,
         of: MeansOrPredictors = "means",
         columns: Sequence[Any] | None = None,
+        *,
+        blocks: tuple[str, ...] | None = None,
     ) -> "RowRelation":
         """Make a penalty, which is smooth, or a set: a term's types tell what it can do."""
         if cls is RowRelation:
@@ -126,9 +134,15 @@ class RowRelation(KnownSums):
         return self.block, self.A, self.B, self.weight, self.of, self.columns
 
     def __attrs_post_init__(self) -> None:
+        if isinstance(self.block, list | tuple) and self.blocks is None:
+            object.__setattr__(self, "blocks", checked_blocks(self.block))
+            object.__setattr__(self, "block", None)
+        if self.blocks is None:
+            block_name(self, attrs.fields(type(self)).block, self.block)
         if isinstance(self.A, Mapping):
-            object.__setattr__(self, "columns", tuple(self.A))
-            object.__setattr__(self, "A", coefficients_of(self.A))
+            by_column = self.A if self.blocks is None else pairs_of(self.A, self.blocks)
+            object.__setattr__(self, "columns", tuple(by_column))
+            object.__setattr__(self, "A", coefficients_of(by_column))
         A, B = (read_only_matrix(getattr(self, n), f"RowRelation: {n}") for n in "AB")
         if np.ndim(self.B) < 2 and len(A) == 1:  # a number of each row
             B = B.T
@@ -140,6 +154,11 @@ class RowRelation(KnownSums):
 
     def __repr__(self) -> str:
         return self.in_words(*([] if self.columns is None else [f"columns={self.columns!r}"]))
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        """The blocks of whose predictors the equations are."""
+        return (self.block,) if self.blocks is None else self.blocks
 
     def equations_of(self, n_lines: int) -> KnownEquations:
         """The equations of so many rows, where B may be the same for all."""
@@ -157,7 +176,7 @@ class RowRelation(KnownSums):
             return self
         if width > 1:
             raise DataError(
-                f"RowRelation of block {self.block!r}: columns of classes have {width} predictors"
+                f"RowRelation of {self.in_blocks}: columns of classes have {width} predictors"
                 f" each; give A as an array with {width} columns for each of them"
             )
         places = {name: place for place, name in enumerate(names)}
@@ -165,8 +184,8 @@ class RowRelation(KnownSums):
         for name, numbers in zip(self.columns, self.A.T, strict=True):
             if name not in places:
                 raise DataError(
-                    f"RowRelation of block {self.block!r}: A has a coefficient of column"
-                    f" {as_given(name)}, which the block has not;"
+                    f"RowRelation of {self.in_blocks}: A has a coefficient of column"
+                    f" {as_given(name)}, which is not there;"
                     f" {meant(str(name), [str(column) for column in names], 'columns')}"
                 )
             coefficients[:, places[name]] = numbers
@@ -177,13 +196,13 @@ class RowRelation(KnownSums):
         m, n_columns = self.A.shape
         if n_columns != shape[1]:
             raise DataError(
-                f"RowRelation of block {self.block!r}: A has shape {m} x {n_columns} and the block"
-                f" {shape[1]} columns; A needs one column for each column of the block, or is a"
-                " dict by their names"
+                f"RowRelation of {self.in_blocks}: A has shape {m} x {n_columns} and the"
+                f" {'model' if self.block is None else 'block'} {shape[1]} columns; A needs one"
+                " column for each of them, or is a dict by their names"
             )
         if len(self.B) not in (1, shape[0]):
             raise DataError(
-                f"RowRelation of block {self.block!r}: B has {len(self.B)} rows and the block"
+                f"RowRelation of {self.in_blocks}: B has {len(self.B)} rows and the block"
                 f" {shape[0]}; B needs one row for each row (item) of the block, or one for all"
             )
         return self.of_rows(shape[0])
@@ -201,7 +220,8 @@ class RowRelation(KnownSums):
 
     def recession(self) -> "RowRelation":
         """``D A' = 0`` at the known equations: squares grow without end elsewhere."""
-        return RowRelation(self.block, self.A, np.where(np.isnan(self.B), np.nan, 0.0))
+        values = np.where(np.isnan(self.B), np.nan, 0.0)
+        return RowRelation(self.block, self.A, values, blocks=self.blocks)
 
 
 @stored(stored_as=RowRelation)
@@ -224,6 +244,30 @@ class RowRelationConstraint(RowRelation, ExactSums):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.refuse_unreachable()
+
+
+def checked_blocks(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of several blocks, each once."""
+    if len(set(names)) < max(2, len(names)) or not all(isinstance(name, str) for name in names):
+        raise ModelError(
+            f"RowRelation: block={as_given(names)} was given; the name of a block, or a list of"
+            " two or more different ones, is needed"
+        )
+    return tuple(names)
+
+
+def pairs_of(by_block: Mapping[Any, Any], blocks: Sequence[str]) -> dict[Any, Any]:
+    """Coefficients by pairs of block and column, of a dict of dicts."""
+    pairs = {}
+    for name, by_column in by_block.items():
+        if name not in blocks or not isinstance(by_column, Mapping):
+            raise ModelError(
+                f"RowRelation: A has {as_given(by_column)} for {as_given(name)}; of the blocks"
+                f" {', '.join(map(repr, blocks))} a dict of dicts is needed, such as"
+                f" A={{{blocks[0]!r}: {{'total': 1.0}}}}"
+            )
+        pairs.update({(name, column): number for column, number in by_column.items()})
+    return pairs
 
 
 def coefficients_of(by_column: Mapping[Any, Any]) -> Array:
