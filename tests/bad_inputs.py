@@ -335,6 +335,8 @@ WORDS = [
     'mc.RowRelation("x", A={"size": 1, "weight": [1, 2]})',
     'mc.RowRelation("x", A=[1, 1], columns=["size", "size"])',
     'mc.RowRelation("x", A=[1, 1], columns=["size"])',
+    'mc.RowRelation(["x"], A={"x": {"size": 1}})',
+    'mc.RowRelation(["x", "y"], A={"z": {"size": 1}})',
     "mc.GaussianRows([[1.0, 2.0], [2.0, 1.0]])",
     "mc.GaussianRows([[1.0, 0.5], [0.4, 1.0]])",
     "mc.GaussianRows(np.eye(2), mean=[nan, 0.0])",

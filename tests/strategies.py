@@ -272,6 +272,21 @@ def sums_of(word, A, predictors):
     return A @ predictors if word is mc.Calibration else predictors @ A.T
 
 
+def across_blocks(rng, blocks, predictors, weight=None):
+    """Equations of the columns of all blocks without free effects; None for fewer than two.
+
+    ``predictors`` are those of each block, side by side.
+    """
+    joined = [b for b in blocks if not (b.bias or b.row_effects or b.standardize == "ranks")]
+    if len(joined) < 2:
+        return None
+    spoken_of = [np.full(p.shape[1], b in joined) for b, p in zip(blocks, predictors, strict=True)]
+    spoken_of = np.concatenate(spoken_of)
+    A = rng.standard_normal((rng.integers(1, 3), spoken_of.size)) * spoken_of
+    names, B = [block.name for block in joined], np.hstack(predictors) @ A.T
+    return mc.RowRelation(names, A, B, weight, of="predictors")
+
+
 def some_unknown(draw, rng, sums, share):
     """Sums of which some are NaN in a quarter of the draws; one at least is known."""
     if draw(st.integers(0, 3)) == 0:
@@ -314,6 +329,12 @@ def terms_beside(draw, problem, exact):
     if not exact:
         for word, (A, sums) in stated.items():
             beside[word.__name__] = known_sums(block, A, sums, word=word)
+    wide = [small[:, problem.columns(block.name)] for block in blocks]
+    offsets = [problem.tables[block.name].offset_in_data for block in blocks]
+    whole = [p if o is None else p + o.dense() for p, o in zip(wide, offsets, strict=True)]
+    across = across_blocks(rng, blocks, whole, draw(st.sampled_from([None, 2.0])))
+    if across is not None and not (exact and across.weight is None):
+        beside["across blocks"] = across
     chosen = draw(st.lists(st.sampled_from(sorted(beside)), max_size=2, unique=True))
     if {"box", "box of a block"} <= set(chosen):
         chosen.remove("box")
@@ -1192,7 +1213,13 @@ def everywhere(draw, rng, blocks, data, scale):
     if not known:
         return main
     block = draw(st.sampled_from(known))
-    kind = draw(st.sampled_from(["hard", "penalty", "ones", "residual"]))
+    kind = draw(st.sampled_from(["hard", "penalty", "ones", "residual", "across"]))
+    if kind == "across":
+        near = [scale * 1e-3 * rng.standard_normal(v.shape) for v in wide]
+        weight = draw(st.sampled_from([None, 1.0])) and draw(MAGNITUDES)
+        found = across_blocks(rng, blocks, near, weight)
+        exact = any(isinstance(block.likelihood, mc.Equality) for block in blocks)
+        return main if found is None or (exact and weight is None) else [*main, found]
     if kind == "hard":
         return [*main, *far_constraint(draw, known, data, scale)]
     if kind == "penalty":
