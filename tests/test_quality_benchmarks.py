@@ -306,3 +306,14 @@ def test_ratings_are_compared(tmp_path):
         assert 0.8 < run["covered"] < 1.0
         assert f"| {run['method']} | " in said
     assert "failed" in other or other["ndcg of all films"] > 0.0
+
+
+@needs_data
+def test_rankings_are_compared(tmp_path):
+    chosen = ["--quick", "--out", tmp_path, "--seeds", "0", "--methods"]
+    said = printed("ranking.py", *chosen, "most liked", "mc.fit, squared", "implicit")
+    base, ours, other = map(json.loads, (tmp_path / "runs.jsonl").read_text().splitlines())
+    assert 0.0 < base["ndcg"] < 1.0
+    assert 0.3 < ours["ndcg"] < 1.0
+    assert "failed" in other or other["ndcg"] > 0.0
+    assert "| mc.fit, squared | " in said
