@@ -377,3 +377,22 @@ def test_wrong_relations_across_blocks_are_refused_by_name():
     model = mc.Model(blocks, [main, mc.RowRelation(["a", "c"], {"c": {7: 1.0}})])
     with pytest.raises(mc.DataError, match=r"of blocks 'a', 'c': .* column \('c', 7\)"):
         mc.fit(model, dict.fromkeys("abc", X))
+
+
+def test_explain_says_what_is_stated():
+    frame = pd.DataFrame(X, columns=["food", "rent", "total", "age"])
+    named = mc.RowRelation("x", {"total": -1.0, "food": 1.0, "rent": 2.5}, 3.0)
+    for term, said in (
+        (named, "RowRelation of block 'x': − total + food + 2.5 rent = 3 in each row"),
+        (mc.RowRelation("x", A, B), "2 equations of each row, 21 of 24 values known"),
+        (mc.RowRelation("x", SUM), "RowRelation of block 'x': 1 equation of each row, all values"),
+        (mc.Calibration("x", np.ones(N), np.ones(D)), "1 equation of each column, all values"),
+    ):
+        model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0), term])
+        assert said in repr(mc.explain(model, {"x": frame}))
+    blocks = [mc.Block(name, mc.Gaussian()) for name in ("parts", "totals")]
+    model = mc.Model(blocks, [mc.NuclearNorm(1.0), mc.RowRelation(["parts", "totals"], ACROSS)])
+    said = repr(mc.explain(model, {"parts": PARTS, "totals": TOTALS}))
+    assert (
+        "blocks 'parts', 'totals': parts.food + parts.rent − totals.total = 0 in each row" in said
+    )

@@ -383,6 +383,11 @@ class Sums(Term):
         """
         return self
 
+    @property
+    def summary(self) -> str:
+        """The equations in a line, for ``explain``; by default nothing."""
+        return ""
+
     @abstractmethod
     def residual(self, predictors: Array) -> float:
         """The distance of the sums from those stated: a Frobenius norm, 0 where they agree."""

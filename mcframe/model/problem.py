@@ -444,4 +444,5 @@ class Problem:
                 + ", with offsets" * (table.offset is not None)
                 + f", with propensities down to {least:.3g}" * bool(least)
             )
+        lines += [t.summary for t in self.model.terms if isinstance(t, Sums) and t.summary]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

@@ -49,6 +49,17 @@ class KnownSums(Sums):
         names = ", ".join(map(repr, self.block_names))
         return f"block {names}" if self.block is not None else f"blocks {names}"
 
+    @property
+    def summary(self) -> str:
+        """The number of equations, and how many of their values are known."""
+        line, s = ("column" if self.axis == 0 else "row"), "s" * (len(self.A) > 1)
+        n_known = int(np.count_nonzero(~np.isnan(self.B)))
+        values = "all" if n_known == self.B.size else f"{n_known} of {self.B.size}"
+        return (
+            f"{self.word} of {self.in_blocks}: {len(self.A)} equation{s} of each {line},"
+            f" {values} values known"
+        )
+
     @cached_property
     def equations(self) -> KnownEquations:
         """A and C with the decomposition of A, of each part of it that columns of Q have."""

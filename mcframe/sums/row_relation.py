@@ -8,6 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.limits import MOST_CHARACTERS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     as_given,
@@ -159,6 +160,24 @@ class RowRelation(KnownSums):
     def block_names(self) -> tuple[str, ...]:
         """The blocks of whose predictors the equations are."""
         return (self.block,) if self.blocks is None else self.blocks
+
+    @property
+    def summary(self) -> str:
+        """The equation itself, if it is one of named columns and the same in all rows.
+
+        As far as it fits into a line.
+        """
+        if self.columns is None or self.B.size > 1:
+            return super().summary
+        words = [
+            f"{'−' if number < 0.0 else '+'} {'' if abs(number) == 1.0 else f'{abs(number):g} '}"
+            + (str(name) if self.blocks is None else ".".join(map(str, name)))
+            for name, number in zip(self.columns, self.A[0], strict=True)
+            if number
+        ]
+        left = " ".join(words).removeprefix("+ ") or "0"
+        text = f"{self.word} of {self.in_blocks}: {left} = {self.B[0, 0]:g} in each row"
+        return text if len(text) <= MOST_CHARACTERS else super().summary
 
     def equations_of(self, n_lines: int) -> KnownEquations:
         """The equations of so many rows, where B may be the same for all."""
