@@ -62,6 +62,7 @@ from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
 from mcframe.tables.pooling import Pooled
 from mcframe.tables.regression import pool
+from mcframe.tables.tipping_points import TippingPoint, tipping_point
 from mcframe.loading import load
 from mcframe.selection import (
     Comparison,
@@ -139,6 +140,7 @@ __all__ = [
     "Reference",
     "Rowwise",
     "Splitting",
+    "TippingPoint",
     "Triples",
     "UnobservedWarning",
     "Verification",
@@ -159,6 +161,7 @@ __all__ = [
     "posterior",
     "relation",
     "shift",
+    "tipping_point",
     "to_cvxpy",
     "verify",
     "verify_posterior",

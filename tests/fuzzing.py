@@ -1167,7 +1167,7 @@ def regressions(draw):
     terms = TERMS if draw(st.integers(0, 4)) else TERMS + WRONG_TERMS
     terms = draw(st.lists(st.sampled_from(terms), min_size=1, max_size=3))
     formula = f"{draw(st.sampled_from(OUTCOMES))} ~ {' + '.join(terms)}"
-    as_list = draw(st.booleans())
+    as_list, tips = draw(st.booleans()), draw(st.booleans())
     shift = draw(st.sampled_from([None, None, {"last": 0.5}, {"label": 1.0}, {"last": "x"}]))
 
     def call():
@@ -1176,11 +1176,14 @@ def regressions(draw):
             for table in completed.draws(2, terms=terms, shift=shift):
                 check_observed_entries(table, library(frame), completed.declared)
             return "drawn"
+        if tips:
+            tipping = mc.tipping_point(completed, formula, shift or "last", [1], estimate=0, m=2)
+            return "tipped" if repr(tipping) else ""
         pooled = mc.pool.formula(formula, completed, 2, shift=shift)
         assert len(pooled.names) == np.size(pooled.estimate)
         return "pooled" if repr(pooled) else ""
 
-    return f"{frame!r} {formula!r} {as_list} {shift}", call
+    return f"{frame!r} {formula!r} {as_list} {tips} {shift}", call
 
 
 VERBS = {

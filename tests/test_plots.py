@@ -81,6 +81,9 @@ def answers():
         "CrossValidation": chosen,
         "Completion": completed,
         "Declared": completed.declared,
+        "TippingPoint": mc.tipping_point(
+            completed, lambda table: (table["a_b^2 $"].mean(), 0.1), "a_b^2 $", m=2
+        ),
         "ConformalPredictions": posterior.conformalize(0.8),
         "PosteriorCalibration": mc.laws.check_posterior(
             mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(np.eye(3))]),

@@ -108,6 +108,9 @@ def random_calls():
         "compare": lambda seed: mc.compare({"a": model}, data, cv=2, random_state=seed),
         "complete": lambda seed: mc.complete(frame, random_state=seed),
         "Completion.draws": lambda seed: completed.draws(1, random_state=seed),
+        "tipping_point": lambda seed: mc.tipping_point(
+            completed, lambda _: (1.0, 1.0), {}, [0], m=2, random_state=seed
+        ),
         "Posterior.conformalize": lambda seed: posterior.conformalize(random_state=seed),
         "Posterior.conformalize_jointly": lambda seed: posterior.conformalize_jointly(
             random_state=seed

@@ -33,7 +33,12 @@ OF_PYTHON_ALONE = {
     *("datasets/readers.py", "fitting/fit_answer.py", "fitting/prediction.py", "loading.py"),
     *("model/forms.py", "model/labels.py", "model/table.py"),
     *("model/triples.py", "regularizers/residual_nuclear_norm.py"),
-    *("tables/formula_terms.py", "tables/regression.py", "tables/shifts.py"),
+    *(
+        "tables/formula_terms.py",
+        "tables/regression.py",
+        "tables/shifts.py",
+        "tables/tipping_points.py",
+    ),
 }
 # Messages of other files that no command can show, each with the reason.
 UNREACHABLE = {

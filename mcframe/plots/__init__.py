@@ -16,7 +16,7 @@ from mcframe.plots.diagnostics import (
 from mcframe.plots.drawing import PICTURES
 from mcframe.plots.of_answers import Pictures
 from mcframe.plots.predictions import biplot, calibration, coverage, predictions
-from mcframe.plots.tables import filled, missingness
+from mcframe.plots.tables import estimates, filled, missingness
 
 __all__ = [
     "PICTURES",
@@ -24,6 +24,7 @@ __all__ = [
     "biplot",
     "calibration",
     "coverage",
+    "estimates",
     "evidence",
     "filled",
     "gap",

@@ -98,6 +98,13 @@ class CompletionPictures(Pictures):
     missingness = Picture(tables.missingness)
 
 
+@pictures_for("TippingPoint")
+class TippingPointPictures(Pictures):
+    """The pictures of estimates under shifts of missing values."""
+
+    estimates = Picture(tables.estimates)
+
+
 @pictures_for("Path")
 class PathPictures(Pictures):
     """The pictures of a path."""

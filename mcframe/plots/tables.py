@@ -15,6 +15,7 @@ from mcframe.plots.drawing import (
     MOST_PIXELS,
     PALE,
     SIZE_OF_MAP,
+    VERMILLION,
     cells_of_groups,
     column_labels,
     draw_map,
@@ -196,6 +197,59 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> "Axes":
     extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"
     label = "expected error, observed cells are grey\n(1: no better than a constant)"
     ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
+    return ax
+
+
+@picture_of("TippingPoint")
+def estimates(tipping: Any, *, ax: Any = None) -> "Axes":
+    """Draw the pooled estimate under multiples of a shift of missing values, with its interval.
+
+    Dashed lines mark the multiples at which the conclusion changes, and the number that the
+    interval holds or does not.
+
+    Parameters
+    ----------
+    tipping : TippingPoint
+        Of ``mc.tipping_point``.
+    ax : Axes of matplotlib, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ModelError
+        If ``ax`` is something else.
+    ModuleNotFoundError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, mcframe as mc
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame(rng.standard_normal((60, 2)), columns=["a", "b"])
+    >>> frame.loc[:15, "b"] = None
+    >>> tipping = mc.tipping_point(mc.complete(frame), "b ~ 1", "b", estimate="Intercept")
+    >>> tipping.plot.estimates().get_ylabel()
+    'Intercept'
+    """
+    rows = tipping.rows()
+    columns = {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
+    multiples, level = columns["multiple"], f"{100.0 * tipping.confidence_level:g}% interval"
+    ax.fill_between(
+        multiples, columns["lower"], columns["upper"], color=BLUE, alpha=0.2, label=level
+    )
+    ax.plot(multiples, columns["estimate"], ".-", color=BLUE, label="pooled estimate")
+    ax.axhline(tipping.null, color=GREY, linewidth=1.0)
+    label = "the conclusion changes"
+    for multiple in (tipping.below, tipping.above):
+        if np.isfinite(multiple):
+            ax.axvline(multiple, color=VERMILLION, linestyle="--", linewidth=1.0, label=label)
+            label = f"_{label}"  # once in the key
+    ax.set(xlabel="multiple of the shift", ylabel=shown(tipping.name or "estimate"))
+    ax.legend(**KEY)
     return ax
 
 
