@@ -185,7 +185,8 @@ def test_mistakes_are_named(mistake):
 def test_an_exposure_multiplies_the_mean_or_is_refused(entry):
     """Added to z as log(exposure) it would mean nothing where the link is not the logarithm."""
     model = mc.Model([mc.Block("y", entry.word)], [mc.NuclearBall(1.0)])
-    data = {"y": mc.Observations(np.full((2, 3), entry.values[-2]), exposure=2.0)}
+    given = {"exposure": 2.0, "propensity": 0.5 if entry.word.takes_propensities else None}
+    data = {"y": mc.Observations(np.full((2, 3), entry.values[-2]), **given)}
     if entry.word.z_name == "the log of the mean":
         problem = mc.Problem.bind(model, data)
         np.testing.assert_allclose(problem.tables["y"].offset.dense(), np.log(2.0))
