@@ -230,7 +230,7 @@ def drawn(strategy, part, n_examples, tally):
 
 @pytest.mark.parametrize(
     ("part", "n_examples"),
-    [(2, 12), *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(100, 105))],
+    [(4, 12), *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(100, 105))],
 )
 def test_posteriors_agree_with_themselves(part, n_examples, record_property):
     tally = Counter()
