@@ -7,7 +7,7 @@ standard deviation of the estimates (``sd``), the mean of the reported ones (``r
 share of 95 % intervals that hold the truth (``coverage``).
 
 - ``shift``: y depends on x; it is missing more often where x is large, and missing values are
-  larger by 1 than those of rows that are otherwise alike. Pooled are the mean of y and its slope
+  larger by 1 than those of rows that are otherwise alike. Pooled are the mean of y and its coefficient
   on x, at the shifts 0 and 1, beside the rows that are complete.
 - ``reference``: a trial with two arms, a baseline x and two visits, the second one missing more
   often after a large first one. The effect of the arm at the second visit, adjusted for x, is
@@ -58,18 +58,18 @@ def regression(design, outcome):
 
 
 def of_shift(seed, n, m):
-    """The estimates of one table: mean and slope by the name of the way."""
+    """The estimates of one table: mean and coefficient by the name of the way."""
     table, missing = shifted_table(np.random.default_rng(seed), n)
     table.loc[missing, "y"] = np.nan
     completed = mc.complete(table)
     for shift in (0.0, SHIFT):
         tables = completed.draws(m, shift={"y": shift})
-        for what, formula in (("mean", "y ~ 1"), ("slope", "y ~ x")):
+        for what, formula in (("mean", "y ~ 1"), ("coefficient", "y ~ x")):
             pooled = mc.pool.formula(formula, tables)
             lower, upper = pooled.interval()
             yield f"{what}, shift {shift:g}", pooled.estimate[-1], pooled.sd[-1], lower, upper
     whole = table[~missing]
-    for what, columns in (("mean", []), ("slope", [whole["x"]])):
+    for what, columns in (("mean", []), ("coefficient", [whole["x"]])):
         design = np.column_stack([np.ones(len(whole)), *columns])
         estimates, sds = regression(design, whole["y"].to_numpy())
         lower, upper = estimates - 1.96 * sds, estimates + 1.96 * sds
@@ -97,7 +97,7 @@ def truths():
     slope = np.polyfit(table["x"], table["y"], 1)[0]
     of_ways = {}
     for way in ("shift 0", "shift 1", "complete rows"):
-        of_ways |= {f"mean, {way}": float(table["y"].mean()), f"slope, {way}": float(slope)}
+        of_ways |= {f"mean, {way}": float(table["y"].mean()), f"coefficient, {way}": float(slope)}
     for method in ("at random", *METHODS):
         table, _ = trial(np.random.default_rng(0), LARGE, method)
         design = np.column_stack([np.ones(LARGE), table["arm"] == "treated", table["x"]])
