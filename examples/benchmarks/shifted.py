@@ -7,8 +7,8 @@ standard deviation of the estimates (``sd``), the mean of the reported ones (``r
 share of 95 % intervals that hold the truth (``coverage``).
 
 - ``shift``: y depends on x; it is missing more often where x is large, and missing values are
-  larger by 1 than those of rows that are otherwise alike. Pooled are the mean of y and its coefficient
-  on x, at the shifts 0 and 1, beside the rows that are complete.
+  larger by 1 than in rows that are otherwise alike. Pooled are the mean of y and the
+  coefficient of x, at the shifts 0 and 1, beside the rows that are complete.
 - ``reference``: a trial with two arms, a baseline x and two visits, the second one missing more
   often after a large first one. The effect of the arm at the second visit, adjusted for x, is
   pooled with values missing at random and by each method of a reference group. The truth is that
