@@ -43,6 +43,7 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import with_columns
+from mcframe.tables.neighbours import neighbours_of_new_rows
 from mcframe.tables.related_rows import RelatedRows
 from mcframe.tables.relations import NO_RELATIONS, Relations
 
@@ -97,7 +98,9 @@ class CodedRows:
         Options.unseen(unseen)
         table = read_frame(frame)
         training_columns = {
-            declared_column.name: declared_column.column for declared_column in declared
+            declared_column.name: declared_column.column
+            for declared_column in declared
+            if declared_column.neighbour is None
         }
         new_columns = {
             series.name: read_column_like(series, training_columns[series.name])
@@ -126,6 +129,7 @@ class CodedRows:
             rows = RelatedRows(relations, of_table, new_columns, table.shape[0], is_table=False)
             table, changed = rows.with_determined(table)
             new_columns |= changed
+        new_columns |= neighbours_of_new_rows(declared, new_columns, table)
         modelled = [
             declared_column for declared_column in declared if declared_column.place is not None
         ]
@@ -146,6 +150,9 @@ class CodedRows:
                 codes[declared_column.name] = np.full(table.shape[0], np.nan)
                 continue
             codes[declared_column.name] = codes_of(declared_column, column)
+            if declared_column.neighbour is not None:  # what is strange is said of its own row
+                codes[declared_column.name] = codes_inside(declared_column, column)
+                continue
             places = np.flatnonzero(np.isnan(codes[declared_column.name]) & ~column.missing)
             never += [
                 f"{plain(value)!r} in column {plain(column.name)!r}"
@@ -366,6 +373,14 @@ def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str
         f"{exact(column.numbers[strange[0]])} in {wording().row(int(strange[0]))} of column"
         f" {plain(column.name)!r}"
     ]
+
+
+def codes_inside(declared: DeclaredColumn, column: Column) -> Array:
+    """The codes of a column of new rows, NaN outside of what the column was taken for."""
+    codes, coding = codes_of(declared, column), declared.coding
+    if isinstance(coding, Numbers) and column.form == "number":
+        codes = np.where(outside_of_answers(declared, coding, codes)[0], np.nan, codes)
+    return codes
 
 
 def conditioned(fit: Any, data: Mapping[str, Any], groups: Any = None) -> Any:

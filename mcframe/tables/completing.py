@@ -31,6 +31,7 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.gaps import Missing
 from mcframe.tables.grouping import with_groups
+from mcframe.tables.neighbours import with_neighbours
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.relations import Relation
 from mcframe.tables.suggested_identities import warn_of_identities
@@ -49,6 +50,7 @@ def complete(
     method: Literal["posterior", "optimum"] | None = None,
     random_state: RandomState = 0,
     groups: Any = None,
+    time: Any = None,
     relations: Sequence[str | Relation] | None = None,
     progress: bool | None = None,
 ) -> Completion[Frame]:
@@ -107,6 +109,13 @@ def complete(
         and must be complete. A mixture is not tried. Tables that have factors or are wide have no
         means of groups, with a ``UserWarning``. ``method="optimum"`` has none either: there all
         rows of a group are held out together.
+    time : name of a column, optional
+        A column of numbers or dates by which the rows of each group (of the table, without groups)
+        are ordered. What the row before and the row after hold, in each column but categories,
+        then predicts a row, too, with gaps of its own, which are filled with all others (lags and
+        leads: Honaker and King, What to do about missing values in time-series cross-section
+        data, AJPS 2010). New rows have neighbours in the table. Groups must be a column, and no
+        group may have two rows of the same time.
     relations : list of str or of what ``mc.relation`` makes, optional
         Equations between columns of numbers that hold in each row, such as ``["total = food +
         rent", "bmi = weight / height ** 2"]``; see below. Without any, a ``UserWarning`` suggests
@@ -201,14 +210,25 @@ def complete(
         table = table.with_relations(relations)
         warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):
+            refuse_time_of_optimum(time)
             completed = complete_by_optimum(table, seed, row_groups)
         else:
+            table = with_neighbours(table, time, groups)
             completed = complete_by_posterior(table, seed=seed, groups=row_groups)
     warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
     warn_of_constants_and_outliers(completed.declared.columns)
     if relations is None:
         warn_of_identities(completed.declared.columns)
     return completed
+
+
+def refuse_time_of_optimum(time: Any) -> None:
+    """Raise a ``ModelError`` where rows of an optimum are to be ordered by time."""
+    if time is not None:
+        raise ModelError(
+            f"time={plain(time)!r}: an optimum knows no order of rows; leave it out, or fill the"
+            " table by the posterior"
+        )
 
 
 # A number is named as an outlier if it lies this many interquartile ranges beyond the quartiles of

@@ -60,6 +60,8 @@ class Declared(Generic[Frame]):
         The original table; with relations what follows from these is filled.
     relations : Relations
         The relations between the columns.
+    neighbours : tuple of DeclaredColumn
+        Columns of the model beside those of the table: what the rows before and after hold.
     """
 
     model: Model
@@ -67,6 +69,7 @@ class Declared(Generic[Frame]):
     columns: tuple[DeclaredColumn, ...]
     frame: Any
     relations: Relations = NO_RELATIONS
+    neighbours: tuple[DeclaredColumn, ...] = ()
 
     @classmethod
     def of(
@@ -81,8 +84,17 @@ class Declared(Generic[Frame]):
         limits = {column.name: column.limits for column in columns}
         data = data_of(columns, codes, table, model, limits)
         position = {name: k for k, name in enumerate(table.columns)}
-        ordered = sorted(columns, key=lambda column: position[column.name])
-        return cls(model, data, tuple(ordered), table, relations)
+        beside = tuple(column for column in columns if column.neighbour is not None)
+        ordered = sorted(
+            (column for column in columns if column.neighbour is None),
+            key=lambda column: position[column.name],
+        )
+        return cls(model, data, tuple(ordered), table, relations, beside)
+
+    @property
+    def all_columns(self) -> tuple[DeclaredColumn, ...]:
+        """The columns of the table, and those of the model beside them."""
+        return *self.columns, *self.neighbours
 
     @property
     def row_limits(self) -> RowLimits | None:
@@ -203,11 +215,11 @@ class Declared(Generic[Frame]):
             another form.
         """
         rows = self.coded_rows(frame, unseen)
-        return data_of(self.columns, rows.codes, rows.table, self.model, rows.limits)
+        return data_of(self.all_columns, rows.codes, rows.table, self.model, rows.limits)
 
     def coded_rows(self, frame: Any, unseen: Literal["missing", "error"] = "missing") -> CodedRows:
         """New rows, coded like this table, with what follows from its relations."""
-        return CodedRows.of(self.columns, frame, unseen, self.relations)
+        return CodedRows.of(self.all_columns, frame, unseen, self.relations)
 
     def complete_rows(
         self,

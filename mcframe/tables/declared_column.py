@@ -86,6 +86,8 @@ class DeclaredColumn:
         The rows of the table in which it may be filled; None for all.
     limit_columns : LimitColumns or None
         The columns that have limits of this one.
+    neighbour : Neighbour or None
+        Of a column that is not in the table: whose values it has, of the row before or after.
     """
 
     column: Column
@@ -100,6 +102,7 @@ class DeclaredColumn:
     condition: Any = None
     fillable: Mask | None = None
     limit_columns: Any = None
+    neighbour: Any = None
 
     @property
     def name(self) -> Any:
@@ -188,7 +191,7 @@ class DeclaredColumn:
     @property
     def is_filled(self) -> bool:
         """True if missing entries are filled."""
-        return self.place is not None or bool(self.constant)
+        return (self.place is not None and self.neighbour is None) or bool(self.constant)
 
     @property
     def is_changed(self) -> bool:

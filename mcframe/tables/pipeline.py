@@ -333,6 +333,8 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
     missing = np.isnan(coded.codes)
     for k, declared in enumerate(coded.columns):  # of which limits are known is not missing
         missing[:, k] &= ~declared.column.limited[coded.rows]
+        if declared.neighbour is not None:  # which is no answer
+            parts[:, k] = NEVER_HELD_OUT
     related = coded.relations.pairs([column.name for column in coded.columns])
     lacking = missing
     if related is not None:  # a number within limits does not determine another one

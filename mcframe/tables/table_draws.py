@@ -427,7 +427,7 @@ class DrawnRows(Generic[Frame]):
     @property
     def modelled(self) -> dict[int, DeclaredColumn]:
         """The columns of the table that stand in the block, by their places."""
-        [columns] = members_of(self.declared.columns).values()
+        [columns] = members_of(self.declared.all_columns).values()
         return {column.place: column for column in columns if column.place is not None}
 
     def codes(
