@@ -698,6 +698,22 @@ def check_relations(completed, table):
 GAPS = [None, [], [-99, "ND"], ["?", "<5", 9], "no", {"numbers": [0]}, {"coded": -99}, {"no": 1}]
 
 
+def with_time(draw, table):
+    """A table, mostly with a column of times beside its rows, and what may be given as time."""
+    frame, kind = nw.from_native(table), draw(st.sampled_from(["none", "numbers", "dates"]))
+    names = list(frame.columns)
+    if kind == "none" or "at" in names:
+        return table, st.sampled_from([*names, "nowhen"])
+    order = np.random.default_rng(draw(st.integers(0, 99))).permutation(frame.shape[0])
+    times = order.tolist()
+    if kind == "dates":
+        times = [dt.datetime(2020, 1, 1) + dt.timedelta(days=day) for day in times]
+    made = nw.new_series("at", times, backend=frame.implementation)
+    if frame.implementation.is_pandas():
+        made = nw.maybe_set_index(made, index=table.index)
+    return frame.with_columns(made).to_native(), st.just("at")
+
+
 def completes(draw):
     table, spoiled = any_table(draw)
     types = any_types(draw, table)
@@ -712,6 +728,8 @@ def completes(draw):
         "where": st.sampled_from([None, None, None, "half", "nowhere", True]),
         "progress": st.booleans(),
     }
+    if draw(st.integers(0, 3)) == 0:
+        table, sensible["time"] = with_time(draw, table)
     options, number = options_of(draw, sensible), draw(st.integers(0, 2**20))
     options |= {} if relations is None else {"relations": relations}
     where = options.get("where")

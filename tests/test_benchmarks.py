@@ -247,6 +247,19 @@ def test_regressions_in_groups_have_intervals_of_drawn_tables(script, tmp_path):
     assert f"| {shape} | {method} |" in "\n".join(grouped.table(runs))
 
 
+def test_panels_have_errors_and_intervals_of_drawn_tables(script, tmp_path):
+    panels = script("panels")
+    shape, runs = panels.SHAPES[1], panels.Runs(tmp_path, ("shape", "method", "seed"))
+    errors = []
+    for method in (panels.METHODS[0], panels.METHODS[3]):
+        for seed in (0, 1):
+            values = panels.measured(shape, method, seed)
+            runs.add({"shape": shape, "method": method, "seed": seed, "seconds": 1.0} | values)
+            errors.append(values["error"])
+    assert sum(errors[:2]) < sum(errors[2:])
+    assert f"| {shape} | {panels.METHODS[0]} |" in "\n".join(panels.table(runs))
+
+
 class Latest:
     """Runs that were made."""
 

@@ -116,6 +116,14 @@ def add_verbs(commands: Subparsers) -> None:
         help="by how much the sides of relations may differ in rows of which all is known"
         " (default: rounding)",
     )
+    command.add_argument(
+        "--groups", metavar="COLUMN", help="rows with the same value here have a mean in common"
+    )
+    command.add_argument(
+        "--time",
+        metavar="COLUMN",
+        help="by which rows are ordered, in their groups: the rows before and after predict a row",
+    )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)
     add_identifiers(command)
@@ -313,8 +321,9 @@ def impute(arguments: argparse.Namespace) -> Report:
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     within = arguments.relation_tolerance
     if arguments.model:
-        if arguments.relation:
-            raise ModelError("--relation is without --model; leave one of them out")
+        for option in ("relation", "groups", "time"):
+            if getattr(arguments, option):
+                raise ModelError(f"--{option} is without --model; leave one of them out")
         declared = declared_table(arguments)
         answer: Fit | Posterior
         if method == "posterior":
@@ -332,6 +341,8 @@ def impute(arguments: argparse.Namespace) -> Report:
             missing=gaps_by_name(arguments.missing, column_names(table)),
             method=arguments.method,
             random_state=arguments.seed,
+            groups=arguments.groups,
+            time=arguments.time,
             relations=[relation(text, within) for text in arguments.relation] or None,
         )
     identifiers = identifiers_of(completed.declared, arguments.id)

@@ -108,7 +108,7 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
     for step, name_of_step in NAMES_OF_STEPS.items():
         neighbours = rows.neighbours(step)
         for column in table.columns:
-            if column.place is None or column.name == time or column.block_coding.width > 1:
+            if column.place is None or column.name == time or has_classes(column):
                 continue
             name = f"{plain(column.name)} ({name_of_step})"
             while name in columns:
@@ -133,7 +133,16 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
             " it has no effect; complete the table with fewer columns"
         )
         return table
-    return attrs.evolve(table, columns=placed_columns([*table.columns, *beside]))
+    of_table = (
+        attrs.evolve(column, is_skipped=True) if column.name == time else column
+        for column in table.columns
+    )
+    return attrs.evolve(table, columns=placed_columns([*of_table, *beside]))
+
+
+def has_classes(column: DeclaredColumn) -> bool:
+    """True of a category of more than two values."""
+    return column.likelihood is not None and column.likelihood.width > 1
 
 
 def neighbours_of_new_rows(
@@ -224,7 +233,7 @@ def refuse_repeated(
         if first != row:
             of_group = "" if groups is None else f" of the group {plain(labels[row])!r}"
             remedy = (
-                "; groups= names a column whose values tell series apart" * (groups is None)
+                "; name a column whose values tell series apart as groups" * (groups is None)
                 or "; drop one of them"
             )
             raise DataError(

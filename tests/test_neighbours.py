@@ -1,0 +1,150 @@
+"""Rows in the order of time: what the rows before and after hold predicts a row."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.tables.column_types import read_table
+from mcframe.tables.neighbours import with_neighbours
+
+
+def panel(n_units=12, n_times=15, share=0.25, seed=0):
+    """A panel with gaps, the same without, and which numbers are hidden."""
+    rng = np.random.default_rng(seed)
+    deviations = rng.standard_normal((n_units, n_times, 2))
+    for at in range(1, n_times):
+        deviations[:, at] = 0.9 * deviations[:, at - 1] + 0.44 * deviations[:, at]
+    x = (rng.standard_normal((n_units, 1, 2)) + deviations).reshape(-1, 2)
+    truth = pd.DataFrame(x, columns=["a", "b"])
+    truth["up"] = np.where(x[:, 0] + 0.3 * rng.standard_normal(len(x)) > 0.0, "yes", "no")
+    truth["unit"] = np.repeat([f"u{k}" for k in range(n_units)], n_times)
+    truth["year"] = np.tile(2000 + np.arange(n_times), n_units)
+    hidden = rng.random((len(x), 3)) < share
+    frame = truth.copy()
+    frame[["a", "b", "up"]] = truth[["a", "b", "up"]].mask(hidden)
+    return frame, truth, hidden
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1))
+def test_neighbours_are_those_of_sorted_series(seed):
+    """Beside pandas: shifted by one in each group, whatever the order of the rows is."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 60))
+    frame = pd.DataFrame(
+        {
+            "x": np.where(rng.random(n) < 0.2, np.nan, rng.standard_normal(n)),
+            "unit": rng.choice(list("abc"), n),
+            "t": rng.permutation(n) / 4.0,
+        }
+    )
+    read = with_neighbours(read_table(frame, {"unit": "category"}, None), "t", "unit")
+    beside = {one.neighbour.step: one.column.numbers for one in read.columns if one.neighbour}
+    ordered = frame.sort_values("t").groupby("unit")["x"]
+    for step in (-1, 1):
+        wanted = ordered.shift(-step).sort_index().to_numpy()
+        np.testing.assert_array_equal(beside[step], wanted)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_the_order_of_time_predicts_gaps(library):
+    frame, truth, hidden = panel()
+    given_frame = frame if library is pd.DataFrame else pl.from_pandas(frame)
+    errors = {}
+    for options in ({}, {"time": "year"}):
+        done = mc.complete(given_frame, groups="unit", **options)
+        filled = np.column_stack([np.asarray(done.table[name], dtype=float) for name in "ab"])
+        assert list(done.table.columns) == list(frame.columns)
+        deviations = (filled - truth[["a", "b"]].to_numpy())[hidden[:, :2]]
+        errors[len(options)] = np.sqrt(np.mean(np.square(deviations)))
+        lower, upper = done.interval(0.9)
+        inside = [
+            (np.asarray(lower[name], float) <= truth[name])
+            & (truth[name] <= np.asarray(upper[name], float))
+            for name in "ab"
+        ]
+        assert np.mean(np.column_stack(inside)[hidden[:, :2]]) > 0.85
+    assert errors[1] < 0.8 * errors[0]
+    assert set(done.report()["column"]) == set(frame.columns)
+    for table in done.draws(2):
+        assert list(table.columns) == list(frame.columns)
+        assert not np.any(
+            [
+                np.asarray(
+                    table[name].is_null() if library is pl.DataFrame else table[name].isna()
+                )
+                for name in frame.columns
+            ]
+        )
+
+
+def test_new_rows_have_neighbours_in_the_table(tmp_path):
+    frame, truth, _ = panel()
+    done = mc.complete(frame, groups="unit", time="year")
+    last = truth[truth["year"] == 2014]
+    new = last.assign(year=2015, a=np.nan, b=np.nan, up=None)
+    filled = done.complete_rows(new)
+    assert list(filled.columns) == list(new.columns)
+    assert np.corrcoef(filled["a"], last["a"])[0, 1] > 0.8
+    saved = mc.load(done.save(tmp_path / "panel.npz")).complete_rows(new)
+    pd.testing.assert_frame_equal(saved, filled)
+
+
+def test_one_series_needs_no_groups():
+    frame = panel(n_units=1, n_times=60, share=0.2)[0]
+    frame["year"] = pd.date_range("2020-01-01", periods=60)
+    done = mc.complete(frame.drop(columns="unit"), time="year")
+    assert done.table.notna().to_numpy().all()
+    assert {one.neighbour.step for one in done.declared.neighbours} == {-1, 1}
+    # Rows of the table that are given again take their own places.
+    again = done.complete_rows(frame.drop(columns="unit"))
+    pd.testing.assert_frame_equal(again, done.table, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": "years"}, "time names 'years', which is no column"),
+        ({"time": "year"}, "row 0 and row 15 have the same value of column 'year'; name a column"),
+        ({"time": "up", "groups": "unit"}, "column 'up' has no numbers and no dates"),
+        ({"time": "a", "groups": "unit"}, "column 'a' has no value in row"),
+        ({"time": "year", "groups": [1, 2] * 90}, "time needs groups as the name of a column"),
+    ],
+)
+def test_wrong_times_are_named(options, message):
+    frame, _, _ = panel()
+    with pytest.raises(mc.DataError, match=message):
+        mc.complete(frame, **options)
+
+
+def test_rows_of_one_time_in_a_group_are_named():
+    frame, _, _ = panel()
+    frame.loc[3, "year"] = 2001
+    with pytest.raises(mc.DataError, match="row 1 and row 3 of the group 'u0' have the same"):
+        mc.complete(frame, groups="unit", time="year")
+
+
+def test_new_rows_need_their_time():
+    frame, _, _ = panel()
+    done = mc.complete(frame, groups="unit", time="year")
+    with pytest.raises(mc.DataError, match="the new rows have no column 'year'"):
+        done.complete_rows(frame.head(3).drop(columns="year"))
+
+
+def test_an_optimum_knows_no_order():
+    frame, _, _ = panel()
+    with pytest.raises(mc.ModelError, match="an optimum knows no order of rows"):
+        mc.complete(frame.drop(columns="unit"), time="year", method="optimum")
+
+
+def test_a_wide_table_has_no_neighbours():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((20, 50)), columns=[f"x{k}" for k in range(50)])
+    frame.loc[2, "x0"] = np.nan
+    frame["t"] = np.arange(20) ** 2
+    with pytest.warns(UserWarning, match="too few rows for 151 columns: it has no effect"):
+        mc.complete(frame, time="t")
