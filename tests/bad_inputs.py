@@ -684,6 +684,7 @@ TABLES = [
     "mc.complete(frame, groups='kinds')",
     "mc.complete(frame, groups='size')",
     "mc.complete(frame, groups=[None] * 24)",
+    "completed.draws(1, terms='size | kind')",
     "mc.complete(frame, time='day')",
     "mc.complete(frame, time='kind')",
     "mc.complete(frame, time='size')",

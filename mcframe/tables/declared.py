@@ -84,12 +84,12 @@ class Declared(Generic[Frame]):
         limits = {column.name: column.limits for column in columns}
         data = data_of(columns, codes, table, model, limits)
         position = {name: k for k, name in enumerate(table.columns)}
-        beside = tuple(column for column in columns if column.neighbour is not None)
+        neighbours = tuple(column for column in columns if column.neighbour is not None)
         ordered = sorted(
             (column for column in columns if column.neighbour is None),
             key=lambda column: position[column.name],
         )
-        return cls(model, data, tuple(ordered), table, relations, beside)
+        return cls(model, data, tuple(ordered), table, relations, neighbours)
 
     @property
     def all_columns(self) -> tuple[DeclaredColumn, ...]:

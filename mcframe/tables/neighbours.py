@@ -104,7 +104,7 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
             " groups, too; make the labels a column of the table"
         )
     rows = rows_in_order({name: column.column for name, column in columns.items()}, time, groups)
-    beside = []
+    moved_columns = []
     for step, name_of_step in NAMES_OF_STEPS.items():
         neighbours = rows.neighbours(step)
         for column in table.columns:
@@ -116,7 +116,7 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
             source = Neighbour(column.name, time, groups, step)
             values = moved_values(name, column.column.values, neighbours, table.frame)
             if values.n_observed:
-                beside.append(
+                moved_columns.append(
                     attrs.evolve(
                         column,
                         column=values,
@@ -127,9 +127,9 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
                     )
                 )
     count = sum(column.place is not None for column in table.columns)
-    if is_wide(table.frame.shape[0], count + len(beside)):
+    if is_wide(table.frame.shape[0], count + len(moved_columns)):
         warn_caller(
-            f"time was given, and the table has too few rows for {count + len(beside)} columns:"
+            f"time was given, and the table has too few rows for {count + len(moved_columns)} columns:"
             " it has no effect; complete the table with fewer columns"
         )
         return table
@@ -137,7 +137,7 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
         attrs.evolve(column, is_skipped=True) if column.name == time else column
         for column in table.columns
     )
-    return attrs.evolve(table, columns=placed_columns([*of_table, *beside]))
+    return attrs.evolve(table, columns=placed_columns([*of_table, *moved_columns]))
 
 
 def has_classes(column: DeclaredColumn) -> bool:
@@ -162,11 +162,11 @@ def neighbours_of_new_rows(
         The new rows.
     """
     declared = list(declared)
-    beside = [column for column in declared if column.neighbour is not None]
-    if not beside:
+    moved_columns = [column for column in declared if column.neighbour is not None]
+    if not moved_columns:
         return {}
     of_table = {column.name: column.column for column in declared}
-    first, made = beside[0].neighbour, {}
+    first, made = moved_columns[0].neighbour, {}
     for name in (first.time, *((first.groups,) if first.groups is not None else ())):
         if name not in columns:
             raise DataError(
@@ -174,7 +174,7 @@ def neighbours_of_new_rows(
             )
     rows = rows_in_order(of_table, first.time, first.groups, columns)
     n_rows = table.shape[0]
-    for column in beside:
+    for column in moved_columns:
         source = column.neighbour
         neighbours = rows.neighbours(source.step)[-n_rows:] if n_rows else np.zeros(0, int)
         new = columns[source.column].values if source.column in columns else [None] * n_rows
