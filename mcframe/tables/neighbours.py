@@ -127,10 +127,11 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
                     )
                 )
     count = sum(column.place is not None for column in table.columns)
-    if is_wide(table.frame.shape[0], count + len(moved_columns)):
+    count += len(moved_columns)
+    if is_wide(table.frame.shape[0], count):
         warn_caller(
-            f"time was given, and the table has too few rows for {count + len(moved_columns)} columns:"
-            " it has no effect; complete the table with fewer columns"
+            f"time was given, and the table has too few rows for {count} columns: it"
+            " has no effect; complete the table with fewer columns"
         )
         return table
     of_table = (
