@@ -38,7 +38,7 @@ def losses(
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_prop_cycle(color=COLOURS)
     for y in observations:
-        values = likelihood.value(latent, np.full(z.shape, observations_of([y])[0]))
+        values = likelihood.value(latent, np.full(z.shape, observations_of(likelihood, [y])[0]))
         label = label_of(y)
         if np.count_nonzero(np.isfinite(values)) > 1:
             left.plot(z, values, label=label)
