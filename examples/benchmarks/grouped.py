@@ -13,7 +13,6 @@ the table into docs/quality.md.
 
 import argparse
 import pathlib
-import time
 import warnings
 
 import numpy as np
@@ -94,23 +93,6 @@ def measured(shape, method, seed):
     }
 
 
-def run(runs, seconds, first_seed):
-    """Measure shapes and methods in turn, a table each, until the seconds are over."""
-    end, seed = time.time() + seconds, first_seed
-    while time.time() < end:
-        for shape in SHAPES:
-            for method in METHODS:
-                key = {"shape": shape, "method": method, "seed": seed}
-                if key in runs:
-                    continue
-                if time.time() > end:
-                    return
-                began = time.process_time()
-                values = measured(shape, method, seed)
-                runs.add(key | values | {"seconds": time.process_time() - began})
-        seed += 1
-
-
 def table(runs):
     """A line for each shape and method."""
     header = ["groups", "method", "slope in 95 %", "mean of y in 95 %", "bias of the slope"]
@@ -150,7 +132,7 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     runs = Runs(options.out / "grouped", ("shape", "method", "seed"))
-    run(runs, options.seconds, options.first_seed)
+    runs.take_turns(SHAPES, METHODS, measured, options.seconds, options.first_seed)
     print(table(runs))
     if options.page:
         write_part(DOCUMENT, "grouped", table(runs))

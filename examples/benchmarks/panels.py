@@ -12,7 +12,6 @@ kept in ``panels/runs.jsonl`` of ``--out``. ``--page`` writes the table into doc
 
 import argparse
 import pathlib
-import time
 import warnings
 
 import numpy as np
@@ -114,23 +113,6 @@ def measured(shape, method, seed):
     return values
 
 
-def run(runs, seconds, first_seed):
-    """Measure shapes and methods in turn, a panel each, until the seconds are over."""
-    end, seed = time.time() + seconds, first_seed
-    while time.time() < end:
-        for shape in SHAPES:
-            for method in METHODS:
-                key = {"shape": shape, "method": method, "seed": seed}
-                if key in runs:
-                    continue
-                if time.time() > end:
-                    return
-                began = time.process_time()
-                values = measured(shape, method, seed)
-                runs.add(key | values | {"seconds": time.process_time() - began})
-        seed += 1
-
-
 def table(runs):
     """A line for each kind of gaps and method."""
     header = ["gaps", "method", "error", "cells in 90 %", "coefficients in 95 %", "panels"]
@@ -162,7 +144,7 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     runs = Runs(options.out / "panels", ("shape", "method", "seed"))
-    run(runs, options.seconds, options.first_seed)
+    runs.take_turns(SHAPES, METHODS, measured, options.seconds, options.first_seed)
     lines = table(runs)
     print("\n".join(lines))
     if options.page:

@@ -1,6 +1,8 @@
 """The runs of a comparison: a line of a file each, as soon as it is done."""
 
+import itertools
 import json
+import time
 
 __all__ = ["Runs", "seeds_of"]
 
@@ -44,6 +46,24 @@ class Runs:
             file.write(json.dumps(run) + "\n")
         told = run.get("failed", f"{run.get('seconds', 0.0):.2f} s")
         print(", ".join(map(str, self.key(run))) + f": {told}", flush=True)
+
+    def take_turns(self, shapes, methods, measured, seconds, first_seed):
+        """Measure shapes and methods in turn, a seed each, until the seconds are over.
+
+        ``measured(shape, method, seed)`` is a dict.
+        """
+        end, seed = time.time() + seconds, first_seed
+        while time.time() < end:
+            for shape, method in itertools.product(shapes, methods):
+                key = {"shape": shape, "method": method, "seed": seed}
+                if key in self:
+                    continue
+                if time.time() > end:
+                    return
+                began = time.process_time()
+                values = measured(shape, method, seed)
+                self.add(key | values | {"seconds": time.process_time() - began})
+            seed += 1
 
     def latest(self):
         """All runs of the file, of equal ones the last."""
