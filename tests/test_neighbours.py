@@ -70,6 +70,7 @@ def test_the_order_of_time_predicts_gaps(library):
         assert np.mean(np.column_stack(inside)[hidden[:, :2]]) > 0.85
     assert errors[1] < 0.8 * errors[0]
     assert set(done.report()["column"]) == set(frame.columns)
+    assert "predicts a row, too, in the order of 'year'" in repr(done)
     for table in done.draws(2):
         assert list(table.columns) == list(frame.columns)
         assert not np.any(

@@ -669,6 +669,12 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         if between:
             shares = [f"{plain(name)!r} {percent(share)}" for name, share in between.items()]
             sentences.append(f"share of the variance that lies between groups: {listed(shares)}")
+        neighbours = self.declared.neighbours
+        if neighbours:
+            sentences.append(
+                "what the rows before and after hold predicts a row, too, in the order of"
+                f" {plain(neighbours[0].neighbour.time)!r}"
+            )
         tested = {
             repr(plain(column.name)): scores.missingness_p
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
