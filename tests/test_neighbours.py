@@ -142,6 +142,14 @@ def test_an_optimum_knows_no_order():
         mc.complete(frame.drop(columns="unit"), time="year", method="optimum")
 
 
+def test_groups_of_one_row_have_no_neighbours():
+    frame, _, _ = panel()
+    frame["unit"] = [f"v{k}" for k in range(len(frame))]
+    with pytest.warns(UserWarning, match="no row has a value .* before or after it"):
+        done = mc.complete(frame, groups="unit", time="year")
+    assert not done.declared.neighbours
+
+
 def test_a_wide_table_has_no_neighbours():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((20, 50)), columns=[f"x{k}" for k in range(50)])

@@ -126,6 +126,11 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
                         limit_columns=None,
                     )
                 )
+    if not moved_columns:
+        warn_caller(
+            "time was given, and no row has a value of a number or a label in the row before or"
+            " after it: it has no effect; name groups of several rows, or leave it out"
+        )
     count = sum(column.place is not None for column in table.columns)
     count += len(moved_columns)
     if is_wide(table.frame.shape[0], count):
