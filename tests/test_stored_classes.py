@@ -223,7 +223,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
         there_and_back(value)
     for value in [*answers, *held]:
         there_and_back(value)
-    elsewhere = {"OnlyIf", "KnownLimits", "LimitColumns", "RowLimits", "Neighbour"}  # in tests of their own
+    # In tests of their own:
+    elsewhere = {"OnlyIf", "KnownLimits", "LimitColumns", "RowLimits", "Neighbour"}
     missing = {kind.__name__ for kind in DECLARED if kind not in kinds}
     assert missing == {*mc.sums.__all__, *elsewhere}
 
