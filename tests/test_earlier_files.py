@@ -93,10 +93,19 @@ def test_checkpoints_go_on(path, tmp_path):
     assert rest.objective <= begun.objective
 
 
+def with_entries_of(written, earlier):
+    """What is written without the entries of words that came after an earlier text."""
+    if isinstance(earlier, dict):
+        return {name: with_entries_of(written[name], earlier[name]) for name in earlier}
+    if isinstance(earlier, list):
+        return [with_entries_of(*pair) for pair in zip(written, earlier, strict=True)]
+    return written
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_models_as_text_are_read(folder):
     text = (folder / "model.json").read_text()
     model = mc.Model.from_json(text)
     facts, again = json.loads(text), json.loads(model.to_json())
-    assert again["model"] == facts["model"]
+    assert with_entries_of(again["model"], facts["model"]) == facts["model"]
     assert again["format"] > facts["format"]

@@ -11,6 +11,7 @@ import mcframe as mc
 from mcframe.tables.column_types import read_table
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.pooling import pool
+from mcframe.tables.shifts import NO_SHIFTS
 from mcframe.tables.table_draws import DrawnRows, drawn_places
 
 from .test_declare import mixed
@@ -404,7 +405,8 @@ def test_pooled_slopes_cover_the_truth():
         frame = pd.DataFrame({"x": x, "y": x + 1.5 * rng.standard_normal(100), "z": z})
         holes = rng.random(frame.shape) < 0.4
         holes[:, 2] = False
-        slopes = [slope(table) for table in rows_of(frame.mask(holes)).tables(10, 0)]
+        draws = rows_of(frame.mask(holes)).drawn_codes(10, 0)
+        slopes = [slope(one.table(NO_SHIFTS)) for one in draws]
         lower, upper = pool(*zip(*slopes, strict=True), 98).interval(0.9)
         covered += lower <= 1.0 <= upper
     assert abs(covered / repetitions - 0.9) <= 2.0 * np.sqrt(0.09 / repetitions)

@@ -18,6 +18,7 @@ from mcframe.tables.marginals import (
     with_scales,
 )
 from mcframe.tables.semicontinuous import SemiContinuous
+from mcframe.tables.shifts import NO_SHIFTS
 from mcframe.tables.table_draws import DrawnRows
 
 from .strategies import SHAPES
@@ -245,7 +246,8 @@ def test_draws_of_a_point_mass_go_with_what_is_observed():
     _, frame, hidden = frame_of("zero or more", n=500)
     completed = mc.complete(frame)
     rows = DrawnRows.of(completed.declared, completed.posterior, completed.chosen)
-    drawn = np.array([table["y"][hidden] for table in rows.tables(15, 0)])
+    tables = (one.table(NO_SHIFTS) for one in rows.drawn_codes(15, 0))
+    drawn = np.array([table["y"][hidden] for table in tables])
     signal = frame.loc[hidden, ["a", "b", "c"]].to_numpy() @ [0.6, 0.4, -0.3]
     high = signal > np.median(signal)
     assert np.mean(drawn[:, high] > 0.0) > np.mean(drawn[:, ~high] > 0.0) + 0.3
