@@ -238,7 +238,7 @@ def test_alternating_never_promises_too_much(example):
 
 @pytest.mark.parametrize("part", range(3))
 def test_the_whole_vocabulary_reaches_the_reference(part, record_property):
-    run_whole(20, part, record_property)
+    run_whole(40, part, record_property)
 
 
 def run_rows(n_examples, part, record_property):
