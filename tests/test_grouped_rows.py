@@ -13,7 +13,7 @@ import mcframe as mc
 from mcframe.numerics.group_means import GroupMeans, variances_added, variances_added_left_out
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.numerics.rows_in_groups import RowsInGroups
-from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
+from mcframe.posterior.grouped_draws import drawn_levels
 from mcframe.posterior.row_estimates import fit_rows
 
 NOISE = 0.01
@@ -71,8 +71,8 @@ def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_
     means, products = prior.given_with_products(table, groups, within)
     np.testing.assert_array_equal(prior.given(table, groups, within).means, means.means)
     rows = RowMixture(np.zeros(1), np.zeros((1, d)), within[None])
-    new_group = GroupMeans(mean[None], between[None])
-    in_groups = RowsInGroups.of_new_groups(rows, new_group, n_groups).conditioned(table)
+    of_means = RowMixture(np.zeros(1), mean[None], between[None])
+    in_groups = RowsInGroups.of_new_groups(rows, of_means, n_groups).conditioned(table)
     cells = in_groups.conditionals(table)
     z, covariance, _ = dense_posterior(x, groups, mean, within, between)
     size = 1.0 + np.abs(z).max()
@@ -130,11 +130,9 @@ def test_draws_have_the_moments_of_the_posterior():
     table = table_of(x, groups)
     between, within = drawn_covariance(rng, 3), drawn_covariance(rng, 3)
     rows = RowMixture(np.zeros(1), np.zeros((1, 3)), within[None])
-    levels = DrawnLevels(rows, np.zeros(3), between)
-    means = levels.means_given(table, 6)
-    new_group = GroupMeans(np.zeros((1, 3)), between[None])
-    in_groups = RowsInGroups.of_new_groups(rows, new_group, 6).conditioned(table)
-    draws = np.array([levels.rows(table, means.draw(rng), rng) for _ in range(4000)])
+    of_means = RowMixture(np.zeros(1), np.zeros((1, 3)), between[None])
+    in_groups = RowsInGroups.of_new_groups(rows, of_means, 6).conditioned(table)
+    draws = in_groups.drawn(table, rng, 4000)
     cells = in_groups.conditionals(table)
     sds = np.sqrt(cells.variances[0])
     assert np.max(np.abs(draws.mean(axis=0) - cells.means[0]) / sds) < 5.0 / np.sqrt(4000)
@@ -155,12 +153,13 @@ def test_drawn_parameters_lie_about_those_that_were_drawn_from():
     levels = list(itertools.islice(chain, 60))
     for drawn, level in (
         (np.array([one.within.covariances[0] for one in levels]), fitted.parameters.within),
-        (np.array([one.between for one in levels]), fitted.parameters.between),
+        (np.array([one.new_group.covariances[0] for one in levels]), fitted.parameters.between),
     ):
         expected = level.predictive.covariances[0]
         size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
         np.testing.assert_allclose(drawn.mean(axis=0) / size, expected / size, atol=0.12)
-    assert np.array([one.between for one in levels]).std(axis=0).min() > 0.0
+    between = np.array([one.new_group.covariances[0] for one in levels])
+    assert between.std(axis=0).min() > 0.0
 
 
 def grouped_frame(seed=5, n=240, n_groups=30, share=0.5):

@@ -9,7 +9,6 @@ import scipy
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
-from mcframe.numerics.group_means import GroupMeans
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.row_estimates import fit_rows
@@ -281,9 +280,9 @@ def test_limits_of_rows_in_groups_inform_their_groups():
     lower, upper = np.full((4, 2), -np.inf), np.full((4, 2), np.inf)
     lower[0, 0], upper[1, 1], lower[3, 0] = 0.8, -0.4, 0.3
     of_rows = RowMixture(np.zeros(1), np.zeros((1, 2)), within[None])
-    new_group = GroupMeans(np.zeros((1, 2)), between[None])
+    of_means = RowMixture(np.zeros(1), np.zeros((1, 2)), between[None])
     table = IncompleteRows.of(values, np.full(2, 1.0 / noise), np.ones(2), groups)
-    base = posterior_given(table, RowsInGroups.of_new_groups(of_rows, new_group, 2))
+    base = posterior_given(table, RowsInGroups.of_new_groups(of_rows, of_means, 2))
     posterior = base.within(RowLimits.of(lower, upper, noise))
     same = (groups[:, None] == groups).astype(float)
     joint = np.kron(same, between) + np.kron(np.eye(4), within + noise * np.eye(2))

@@ -14,7 +14,6 @@ import mcframe as mc
 from mcframe.contracts import Distribution
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.model import Problem
-from mcframe.numerics.group_means import GroupMeans
 from mcframe.numerics.row_mixtures import RowMixture, moments_of
 from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.factors import FactorPosterior
@@ -167,13 +166,7 @@ def faults_of_draws(posterior, name, cells, moments, ends):
 def drawn_distributions(engine):
     """The distributions of rows that were drawn, of which draws of z are; none where given."""
     if isinstance(engine.rows.components, RowsInGroups):
-        table, n_groups = engine.rows.table, engine.rows.n_groups
-        return [
-            RowsInGroups.of_new_groups(
-                levels.within, GroupMeans(levels.mean[None], levels.between[None]), n_groups
-            ).conditioned(table)
-            for levels in engine.drawn_levels
-        ]
+        return [levels.conditioned(engine.rows.table) for levels in engine.drawn_levels]
     drawn = engine.drawn_components
     if drawn is None:
         return []

@@ -376,6 +376,11 @@ class Conditionals:
     means: Array
     variances: Array
 
+    @property
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and variance of z in each row (n x d)."""
+        return moments_of(self.responsibilities.T[:, :, None], self.means, self.variances)
+
 
 def expectation(table: IncompleteRows, rows: RowMixture) -> Expectation:
     """Return the E step: the evidence of each row, and sums of posterior moments of z."""

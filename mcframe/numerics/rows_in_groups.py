@@ -44,9 +44,10 @@ class RowsInGroups:
 
     @classmethod
     def of_new_groups(
-        cls, within: RowMixture, new_group: GroupMeans, n_groups: int
+        cls, within: RowMixture, between: RowMixture, n_groups: int
     ) -> "RowsInGroups":
-        """The rows of so many groups, of which no row is known."""
+        """The rows of so many groups, of which no row is known; both of one component."""
+        new_group = GroupMeans(between.means, between.covariances)
         groups = GroupMeans.same(new_group.means[0], new_group.covariances[0], n_groups)
         return cls(within, groups, groups, new_group)
 
@@ -69,6 +70,12 @@ class RowsInGroups:
     def variances(self) -> Array:
         """The variance of each column within groups (1 x d)."""
         return self.within.variances
+
+    @property
+    def new_row(self) -> RowMixture:
+        """The distribution of a row of a new group."""
+        covariances = self.within.covariances + self.new_group.covariances
+        return RowMixture(self.within.log_shares, self.new_group.means, covariances)
 
     def conditioned(self, table: IncompleteRows) -> "RowsInGroups":
         """The distribution given the rows of a table, these rows alone."""

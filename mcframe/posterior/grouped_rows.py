@@ -87,12 +87,6 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
         return self.within.predictive
 
     @property
-    def new_groups(self) -> GroupMeans:
-        """The mean of a new group, the one of one group."""
-        between = self.between.predictive
-        return GroupMeans(between.means, between.covariances)
-
-    @property
     def shares_between(self) -> Array:
         """The share of the variance of each column between groups: intra-class correlations."""
         between, within = (
@@ -151,13 +145,14 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
     @property
     def distribution(self) -> RowsInGroups:
         """The distribution of rows in these groups, by the moments of new rows and groups."""
-        return RowsInGroups.of_new_groups(self.predictive, self.new_groups, self.n_groups)
+        return RowsInGroups.of_new_groups(
+            self.within.predictive, self.between.predictive, self.n_groups
+        )
 
     def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
         rows, groups = self.within.expected, self.between.expected
-        new_groups = GroupMeans(groups.means, groups.covariances)
-        in_groups = RowsInGroups.of_new_groups(rows, new_groups, self.n_groups)
+        in_groups = RowsInGroups.of_new_groups(rows, groups, self.n_groups)
         cells = in_groups.conditioned(table).conditionals(table)
         return cells.means[0], cells.variances[0]
 

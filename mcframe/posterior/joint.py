@@ -13,7 +13,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.engine import SingleDistribution
-from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
+from mcframe.posterior.grouped_draws import drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.row_draws import (
@@ -109,8 +109,8 @@ class JointPosterior(SingleDistribution):
         return augmented(fitted.parameters, fitted.table, np.random.default_rng(0))
 
     @cached_property
-    def drawn_levels(self) -> list[DrawnLevels]:
-        """Draws of the covariances within groups and between them."""
+    def drawn_levels(self) -> list[RowsInGroups]:
+        """Draws of the distribution of rows in groups, of which no other row is known."""
         fitted = self.rows if self.fitted is None else self.fitted
         assert isinstance(fitted.parameters, GroupedParameters)
         draws = drawn_levels(fitted.parameters, fitted.table, np.random.default_rng(0))
@@ -119,20 +119,15 @@ class JointPosterior(SingleDistribution):
     def draws_in_groups(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Draws of z, each with means of groups and with covariances of its own."""
         fitted = self.rows if self.fitted is None else self.fitted
-        table, parameters = self.rows.table, fitted.parameters
-        assert isinstance(parameters, GroupedParameters)
-        n_groups = max(parameters.n_groups, int(np.max(table.members, initial=0)) + 1)
-        drawn, some = np.empty((m, rows.size, table.values.shape[1])), table.take(rows)
-        all_levels = self.drawn_levels[:m]
-        all_means = [levels.means_given(fitted.table, n_groups) for levels in all_levels]
+        table = self.rows.table
+        distributions = [levels.conditioned(fitted.table) for levels in self.drawn_levels[:m]]
         if self.fitted is not None:
-            all_means = [
-                means.given(table, table.members, levels.within.covariances[0])
-                for levels, means in zip(all_levels, all_means, strict=True)
+            distributions = [
+                levels.of_other_rows(table).conditioned(table) for levels in distributions
             ]
+        drawn, some = np.empty((m, rows.size, table.values.shape[1])), table.take(rows)
         for k in range(m):
-            place = k % len(all_levels)
-            drawn[k] = all_levels[place].rows(some, all_means[place].draw(rng), rng)
+            [drawn[k]] = distributions[k % len(distributions)].drawn(some, rng, 1)
         return drawn
 
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:

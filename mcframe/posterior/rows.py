@@ -122,9 +122,7 @@ class RowsPosterior:
         """The distributions with ``variance_exponents`` and ``variance_inflation`` applied."""
         if self.variance_exponents is None and self.variance_inflation is None:
             return cells
-        mean, variance = moments_of(
-            cells.responsibilities.T[:, :, None], cells.means, cells.variances
-        )
+        mean, variance = cells.moments
         scales = self.scales(variance)
         means = mean + scales * (cells.means - mean)
         return attrs.evolve(cells, means=means, variances=scales**2 * cells.variances)
@@ -133,12 +131,12 @@ class RowsPosterior:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
         if self.parameters is not None:
             return self.parameters.moments(self.table)
-        return moments_of_cells(self.components.conditionals(self.table))
+        return self.components.conditionals(self.table).moments
 
     def moments_of_new_rows(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d) in rows that the estimate has not seen."""
         if isinstance(self.components, RowsInGroups):
-            return moments_of_cells(self.components.conditionals(self.table))
+            return self.components.conditionals(self.table).moments
         return self.moments()
 
     @cached_property
@@ -206,7 +204,7 @@ class RowsPosterior:
         drawn = self.components.drawn(table, rng, m)
         if self.variance_exponents is None and self.variance_inflation is None:
             return drawn
-        mean, variance = moments_of_cells(self.components.conditionals(table))
+        mean, variance = self.components.conditionals(table).moments
         return mean + self.scales(variance) * (drawn - mean)
 
     def condition(
@@ -268,7 +266,7 @@ class RowsPosterior:
     def moments_in(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) of these rows where others of their numbers are known."""
         components = self.components.conditioned(table)
-        return moments_of_cells(attrs.evolve(self, components=components, table=table).cells)
+        return attrs.evolve(self, components=components, table=table).cells.moments
 
     def drawn_observations(self, noise: Array | float, rng: np.random.Generator, m: int) -> Array:
         """Return m joint draws of whole rows of numbers with their noise (m x n x d).
@@ -306,11 +304,6 @@ class RowsPosterior:
             return after
         components = parameters.distribution.conditioned(after.table)
         return attrs.evolve(after, components=components, parameters=parameters)
-
-
-def moments_of_cells(cells: Conditionals) -> tuple[Array, Array]:
-    """Mean and variance (n x d) of numbers, from their distributions by component."""
-    return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
 
 def posterior_given(table: IncompleteRows, components: RowDistribution) -> RowsPosterior:

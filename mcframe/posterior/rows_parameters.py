@@ -13,7 +13,6 @@ from mcframe.numerics.row_mixtures import (
     IncompleteRows,
     RowMixture,
     expectation,
-    moments_of,
     root_of,
 )
 from mcframe.posterior.variational_em import EMParameters
@@ -190,8 +189,7 @@ class RowsParameters(EMParameters[Expectation]):
 
     def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
-        cells = self.expected.conditionals(table)
-        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
+        return self.expected.conditionals(table).moments
 
     def extrapolated(self, after: "RowsParameters", length: float) -> "RowsParameters":
         """``self + length (after - self)``, or ``after`` if those are no parameters."""

@@ -1,5 +1,6 @@
 """What ``Calibration`` and ``RowRelation`` share: linear equations, as a penalty or exactly."""
 
+from abc import abstractmethod
 from functools import cached_property, partial
 from typing import Any, Literal, Self
 
@@ -147,9 +148,9 @@ class KnownSums(Sums):
         term: Any = self
         return attrs.evolve(term, A=coefficients, B=values)
 
+    @abstractmethod
     def equations_about(self, origin: Array, scale: Array | float) -> tuple[Array, Array]:
         """A and B of the equations in V."""
-        raise NotImplementedError
 
     def formula(self) -> str:
         """weight ‖A P_block − B‖_F², or A P_block = B; where B is known."""

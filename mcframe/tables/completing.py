@@ -165,9 +165,10 @@ def complete(
     DataError, ModelError
         As in ``declare``; if ``random_state`` is none of these; if there are fewer than 2 groups
         (3 for the optimum), not one label for each row, or a row without one; if the method is
-        neither, or is "posterior" together with a likelihood; if a relation cannot be read,
-        contradicts others or does not hold in a row, or no numbers within declared bounds satisfy
-        it.
+        neither, or is "posterior" together with a likelihood; if ``time`` names no column, one
+        without numbers and dates or with gaps, or two rows of a group have the same; if a
+        relation cannot be read, contradicts others or does not hold in a row, or no numbers within
+        declared bounds satisfy it.
 
     Examples
     --------

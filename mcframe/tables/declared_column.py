@@ -184,6 +184,11 @@ class DeclaredColumn:
         return np.repeat(rows, width), np.tile(self.place + np.arange(width), rows.size)
 
     @property
+    def has_classes(self) -> bool:
+        """True of a category of more than two values, before columns are numbers."""
+        return self.likelihood is not None and self.likelihood.width > 1
+
+    @property
     def has_groups(self) -> bool:
         """True if the column has the labels of the groups of the rows."""
         return self.kind == GROUPS
@@ -285,8 +290,7 @@ def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
         elif isinstance(coding, Levels) and not isinstance(coding, Indicator):
             coding = Steps(coding.places)
         elif isinstance(coding, Choice) and not isinstance(coding, Indicator | Constant):
-            several = column.likelihood is not None and column.likelihood.width > 1
-            coding = (Indicators if several else Indicator)(coding.places)
+            coding = (Indicators if column.has_classes else Indicator)(coding.places)
         converted.append(
             attrs.evolve(column, coding=coding, likelihood=Gaussian(), block=NUMBERS_BLOCK)
         )

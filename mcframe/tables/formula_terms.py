@@ -147,7 +147,9 @@ def parsed(text: str) -> Any:
 
 def terms_of(terms: Any) -> tuple[FormulaTerm, ...]:
     """Return the terms of a side of a formula but the intercept, each once."""
-    if isinstance(terms, tuple) or type(terms).__name__ == "StructuredFormula":
+    import formulaic
+
+    if not isinstance(terms, formulaic.SimpleFormula):
         raise ModelError("the formula has parts that are separated by '|'; give one part")
     read = [FormulaTerm.of(term) for term in terms if str(term) not in ("0", "1")]
     for term in read:

@@ -108,7 +108,7 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
     for step, name_of_step in NAMES_OF_STEPS.items():
         neighbours = rows.neighbours(step)
         for column in table.columns:
-            if column.place is None or column.name == time or has_classes(column):
+            if column.place is None or column.name == time or column.has_classes:
                 continue
             name = f"{plain(column.name)} ({name_of_step})"
             while name in columns:
@@ -144,11 +144,6 @@ def with_neighbours(table: ReadTable, time: Any, groups: Any) -> ReadTable:
         for column in table.columns
     )
     return attrs.evolve(table, columns=placed_columns([*of_table, *moved_columns]))
-
-
-def has_classes(column: DeclaredColumn) -> bool:
-    """True of a category of more than two values."""
-    return column.likelihood is not None and column.likelihood.width > 1
 
 
 def neighbours_of_new_rows(
@@ -238,13 +233,12 @@ def refuse_repeated(
         first = first_rows.setdefault(one, row)
         if first != row:
             of_group = "" if groups is None else f" of the group {plain(labels[row])!r}"
-            remedy = (
-                "; name a column whose values tell series apart as groups" * (groups is None)
-                or "; drop one of them"
-            )
+            remedy = "drop one of them"
+            if groups is None:
+                remedy = "name a column whose values tell series apart as groups"
             raise DataError(
                 f"time: {wording().row(first)} and {wording().row(row)}{of_group} have the same"
-                f" value of column {plain(time)!r}{remedy}"
+                f" value of column {plain(time)!r}; {remedy}"
             )
 
 

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.posterior.rows import RowsPosterior, moments_of_cells
+from mcframe.posterior.rows import RowsPosterior
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.shifts import Method, moved
 
@@ -54,12 +54,13 @@ class ReferenceGroup:
             return dict(codes)
         values = rows.completed(codes)
         numbers = np.concatenate([rows.numbers_of(column) for column in self.outcomes])
-        means = []
+        by_covariates, means = attrs.evolve(posterior, identities=None), []
         for place in (groups[others], np.full(others.size, self.place)):
             covariates = values[others]
             covariates[:, numbers] = np.nan
             covariates[:, rows.numbers_of(self.groups)] = rows.coded(self.groups, place, others)
-            means.append(means_given(posterior, covariates, rows.precisions))
+            of_rows = by_covariates.condition(covariates, rows.precisions)
+            means.append(of_rows.cells.moments[0])
         own_means, reference_means = means
         cells = np.ix_(others, rows.numbers_of(self.groups))
         values[cells] = rows.coded(self.groups, np.full(others.size, self.place), others)
@@ -106,9 +107,3 @@ class ReferenceGroup:
             difference = np.zeros(kept.size)
             difference[others] = coding.unit * (by_group - by_reference)
             kept = np.where(missing, kept, difference)
-
-
-def means_given(posterior: RowsPosterior, values: Array, precisions: Array) -> Array:
-    """The means of all numbers in rows (n x d), NaN where missing, under some components."""
-    rows = attrs.evolve(posterior, identities=None).condition(values, precisions)
-    return moments_of_cells(rows.cells)[0]

@@ -19,7 +19,7 @@ from mcframe.posterior.answer import posterior
 from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.row_limits import RowLimits, truncated_moments
 from mcframe.posterior.row_variances import NOISE_SHARE, student_variance_inflation
-from mcframe.posterior.rows import RowsPosterior, moments_of_cells
+from mcframe.posterior.rows import RowsPosterior
 from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import (
@@ -200,7 +200,7 @@ class RowsFold:
         if self.n_features:
             standard = units.apply(self.seen[rows], rows[:, None], columns)
             cells = posterior.condition(standard, self.precisions(feature_noise)).cells
-            predicted, variances = moments_of_cells(cells)
+            predicted, variances = cells.moments
             variances += NOISE_SHARE
         else:
             standard = units.apply(self.values[rows], rows[:, None], columns)
@@ -264,7 +264,7 @@ class RowsFold:
             table = IncompleteRows.of(seen, self.precisions(), posterior.table.variances, groups)
             if sited.limits is not None:
                 table = sited.limits.take(rows[places]).in_table(table)
-            moments = moments_of_cells(sited.components.conditionals(table))
+            moments = sited.components.conditionals(table).moments
             chosen = columns[first : first + size, None]
             entry, number = np.nonzero(self.column_of_number == chosen)
             cells = places[entry], number

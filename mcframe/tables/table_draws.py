@@ -16,8 +16,9 @@ from mcframe.contracts.frames import Frame
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
+from mcframe.numerics.rows_in_groups import RowsInGroups
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.grouped_draws import DrawnLevels, drawn_levels
+from mcframe.posterior.grouped_draws import drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.row_estimates import fit_rows
@@ -27,7 +28,6 @@ from mcframe.posterior.row_variances import NOISE_SHARE, variance_exponents_of
 from mcframe.posterior.rows import (
     RowDistribution,
     RowsPosterior,
-    moments_of_cells,
     posterior_given,
 )
 from mcframe.runtime.progress import stage
@@ -146,8 +146,8 @@ class DrawnRows(Generic[Frame]):
         As of which missing values of other groups are drawn.
     limits : RowLimits or None
         Of missing numbers, in standard units.
-    levels : DrawnLevels or None
-        Where rows are about means of their groups that were drawn: the parameters of this draw.
+    levels : RowsInGroups or None
+        Where rows are about means of their groups that were drawn: the distribution of this draw.
     """
 
     declared: Declared[Frame]
@@ -158,7 +158,7 @@ class DrawnRows(Generic[Frame]):
     parted: PartedColumns | None = None
     references: tuple[ReferenceGroup, ...] = ()
     limits: RowLimits | None = None
-    levels: DrawnLevels | None = None
+    levels: RowsInGroups | None = None
 
     @classmethod
     def of(
@@ -205,7 +205,7 @@ class DrawnRows(Generic[Frame]):
     def drawn_codes(self, m: int, seed: int) -> Iterator[DrawnCodes[Frame]]:
         """m draws of the missing entries."""
         parameters = self.grouped_parameters
-        levels: Iterator[DrawnLevels] = iter(())
+        levels: Iterator[RowsInGroups] = iter(())
         if parameters is not None:
             assert isinstance(self.posterior.engine, JointPosterior)
             table = self.posterior.engine.rows.table
@@ -227,14 +227,13 @@ class DrawnRows(Generic[Frame]):
         prior = attrs.evolve(parameters.within.prior, rows=self.chosen.prior_rows)
         return attrs.evolve(parameters, within=attrs.evolve(parameters.within, prior=prior))
 
-    def about_means(self, levels: DrawnLevels, rng: np.random.Generator) -> "DrawnRows[Frame]":
+    def about_means(self, levels: RowsInGroups, rng: np.random.Generator) -> "DrawnRows[Frame]":
         """The rows about means of groups that are drawn with these parameters."""
-        engine, parameters = self.posterior.engine, self.grouped_parameters
+        engine = self.posterior.engine
         assert isinstance(engine, JointPosterior)
-        assert parameters is not None
-        table, n_groups = engine.rows.table, parameters.n_groups
-        offsets = levels.means_given(table, n_groups).draw(rng)[table.members]
         assert isinstance(self.units, AffineUnits)
+        table = engine.rows.table
+        offsets = levels.conditioned(table).groups.draw(rng)[table.members]
         return attrs.evolve(
             self,
             units=UnitsAboutMeans(self.units, offsets),
@@ -414,7 +413,7 @@ class DrawnRows(Generic[Frame]):
                 if partners.size:
                     numbers[np.arange(rows.size), rng.choice(partners, rows.size)] = np.nan
             table = IncompleteRows.of(numbers, self.precisions, posterior.table.variances)
-            moments = moments_of_cells(posterior.components.conditionals(table))
+            moments = posterior.components.conditionals(table).moments
             means[:, column] = moments[0][:, column]
             variances[:, column] = moments[1][:, column] + NOISE_SHARE
 
