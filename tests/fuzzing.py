@@ -1186,6 +1186,7 @@ def regressions(draw):
     terms = draw(st.lists(st.sampled_from(terms), min_size=1, max_size=3))
     formula = f"{draw(st.sampled_from(OUTCOMES))} ~ {' + '.join(terms)}"
     as_list, tips = draw(st.booleans()), draw(st.booleans())
+    compares_terms = draw(st.booleans())
     shift = draw(st.sampled_from([None, None, {"last": 0.5}, {"label": 1.0}, {"last": "x"}]))
 
     def call():
@@ -1197,11 +1198,15 @@ def regressions(draw):
         if tips:
             tipping = mc.tipping_point(completed, formula, shift or "last", [1], estimate=0, m=2)
             return "tipped" if repr(tipping) else ""
+        if compares_terms:
+            restricted = f"{formula.split('~')[0]} ~ 1"
+            test = mc.pool.compare(formula, restricted, completed, 2, shift=shift)
+            return "compared" if repr(test) else ""
         pooled = mc.pool.formula(formula, completed, 2, shift=shift)
         assert len(pooled.names) == np.size(pooled.estimate)
         return "pooled" if repr(pooled) else ""
 
-    return f"{frame!r} {formula!r} {as_list} {tips} {shift}", call
+    return f"{frame!r} {formula!r} {as_list} {tips} {compares_terms} {shift}", call
 
 
 VERBS = {

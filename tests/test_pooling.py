@@ -554,7 +554,21 @@ def test_comparisons_see_what_is_needed(three_columns, method):
     assert mc.pool.compare("y ~ a + b", "y ~ 1", labels, method=method).p_value < 0.001
 
 
+@pytest.mark.parametrize("method", ["D1", "D2", "D3", "D4"])
+def test_comparisons_take_shifts(three_columns, method):
+    """Both formulas are fitted to the tables that ``draws`` has with this shift."""
+    formulas = "y ~ a + b + group", "y ~ a + b"
+    shift = {"y": mc.shift({"v": 8.0}, by="group")}
+    shifted = mc.pool.compare(*formulas, three_columns, 5, method=method, shift=shift)
+    tables = three_columns.draws(5, terms=formulas[0], shift=shift)
+    assert shifted == mc.pool.compare(*formulas, tables, method=method)
+    plain = mc.pool.compare(*formulas, three_columns, 5, method=method)
+    assert shifted.statistic != plain.statistic
+
+
 def test_what_is_no_comparison_is_an_error(three_columns):
+    with pytest.raises(mc.ModelError, match="shift was given with tables that are drawn already"):
+        mc.pool.compare("y ~ a", "y ~ 1", three_columns.draws(2), shift={"y": 1.0})
     with pytest.raises(mc.ModelError, match="is not within"):
         mc.pool.compare("y ~ a", "y ~ b", three_columns, 2)
     with pytest.raises(mc.ModelError, match="is not within"):

@@ -169,8 +169,13 @@ class Regression:
             logs[:, rows] = -0.5 * np.sum(differences * solved, axis=-1)
         return logs
 
-    def filled(self, means: Array, outcomes: Array, seen: Mask, rng: np.random.Generator) -> Array:
-        """Outcomes (n x q) with draws where they are not seen, given those that are."""
+    def filled(
+        self, means: Array, outcomes: Array, seen: Mask, rng: np.random.Generator | None
+    ) -> Array:
+        """Outcomes (n x q) with draws where they are not seen, given those that are.
+
+        Without a generator their conditional means.
+        """
         filled = outcomes.copy()
         for rows, pattern in by_pattern(seen):
             hidden = np.flatnonzero(~pattern)
@@ -179,12 +184,12 @@ class Regression:
             part = self.covariance[np.ix_(pattern, pattern)]
             slopes = np.linalg.solve(part, self.covariance[np.ix_(pattern, hidden)])
             differences = (outcomes - means)[np.ix_(rows, pattern)]
-            left = self.covariance[np.ix_(hidden, hidden)]
-            left = left - self.covariance[np.ix_(hidden, pattern)] @ slopes
-            noise = rng.standard_normal((rows.size, hidden.size)) @ np.linalg.cholesky(left).T
-            filled[np.ix_(rows, hidden)] = (
-                means[np.ix_(rows, hidden)] + differences @ slopes + noise
-            )
+            filled[np.ix_(rows, hidden)] = means[np.ix_(rows, hidden)] + differences @ slopes
+            if rng is not None:
+                left = self.covariance[np.ix_(hidden, hidden)]
+                left = left - self.covariance[np.ix_(hidden, pattern)] @ slopes
+                noise = rng.standard_normal((rows.size, hidden.size))
+                filled[np.ix_(rows, hidden)] += noise @ np.linalg.cholesky(left).T
         return filled
 
 
@@ -195,13 +200,62 @@ def by_pattern(seen: Mask) -> list[tuple[IntArray, Mask]]:
     return [(np.flatnonzero(places == k), pattern) for k, pattern in enumerate(patterns)]
 
 
-def compatible_codes(
+@attrs.frozen(eq=False)
+class CompatibleDraw:
+    """One draw of a table in which outcomes have a regression on terms of the covariates.
+
+    Attributes
+    ----------
+    parted : PartedColumns
+    covariates : dict from column name to array (n,)
+        Codes of all rows.
+    spec : object
+        How the terms of the design were made.
+    regression : Regression
+    outcomes : array (n x q)
+        In standard units.
+    seen : mask (n x q)
+        The outcomes that are observed.
+    centre, spread : array (q,)
+        The units of the outcomes.
+    """
+
+    parted: PartedColumns
+    covariates: dict[Any, Array]
+    spec: Any
+    regression: Regression
+    outcomes: Array
+    seen: Mask
+    centre: Array
+    spread: Array
+
+    def means(self, codes: Mapping[Any, Array]) -> Array:
+        """The means of the outcomes (n x q) given codes of the covariates, in standard units."""
+        design, *_ = self.parted.design(codes, self.spec)
+        return design @ self.regression.coefficients
+
+    @property
+    def codes(self) -> dict[Any, Array]:
+        """Codes of missing entries, of all columns by name."""
+        drawn = {
+            column.name: self.covariates[column.name][column.column.missing]
+            for column in self.parted.covariates
+        }
+        for k, column in enumerate(self.parted.outcomes):
+            coding: Any = column.coding
+            values = self.outcomes[column.column.missing, k] * self.spread[k] + self.centre[k]
+            values = np.clip(values, coding.lower / coding.unit, coding.upper / coding.unit)
+            drawn[column.name] = coding.whole_within(column.rounded(values))
+        return drawn
+
+
+def compatible_draw(
     parted: PartedColumns,
     codes: Mapping[Any, Array],
     proposals: Mapping[Any, Array],
     rng: np.random.Generator,
-) -> dict[Any, Array]:
-    """Return codes of missing entries, of all columns by name, drawn by turns.
+) -> CompatibleDraw:
+    """Return a draw of the missing entries of a table, by turns.
 
     Each sweep draws the parameters of the regression given all entries; the covariates of each row
     among their proposals, by the density of its outcomes (sampling and importance resampling:
@@ -250,13 +304,5 @@ def compatible_codes(
         outcomes = regression.filled(design @ regression.coefficients, outcomes, seen, rng)
     place = np.zeros(n_rows, dtype=np.intp)
     place[rows] = chosen
-    drawn: dict[Any, Array] = {}
-    for column in parted.covariates:
-        missing = np.flatnonzero(column.column.missing)
-        drawn[column.name] = proposals[column.name][place[missing], missing]
-    for k, column in enumerate(parted.outcomes):
-        coding: Any = column.coding
-        values = outcomes[column.column.missing, k] * spread[k] + centre[k]
-        values = np.clip(values, coding.lower / coding.unit, coding.upper / coding.unit)
-        drawn[column.name] = coding.whole_within(column.rounded(values))
-    return drawn
+    covariates = {name: values[place, np.arange(n_rows)] for name, values in proposals.items()}
+    return CompatibleDraw(parted, covariates, spec, regression, outcomes, seen, centre, spread)

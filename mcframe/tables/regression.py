@@ -72,7 +72,7 @@ def pool_formula(
     m : int, default 20
         The number of tables that are drawn.
     random_state : int, generator of numpy or None, default 0
-    shift : dict from column name to float, optional
+    shift : dict from column name to float or ``mc.shift(...)``, optional
         As in ``Completion.draws``, of the tables that are drawn.
 
     Returns
@@ -262,6 +262,7 @@ def pool_comparison(
     *,
     method: str = "D1",
     random_state: RandomState = 0,
+    shift: Mapping[Any, float] | None = None,
 ) -> JointTest:
     """Test whether terms of a regression are needed: two formulas, one within the other.
 
@@ -279,6 +280,9 @@ def pool_comparison(
         means of the parameters (Meng and Rubin, Biometrika 79, 1992), "D4" that of all tables as
         one (Chan and Meng, Statistica Sinica 32, 2022).
     random_state : int, generator of numpy or None, default 0
+    shift : dict from column name to float or ``mc.shift(...)``, optional
+        As in ``Completion.draws``, of the tables that are drawn: both formulas are fitted to the
+        same ones.
 
     Returns
     -------
@@ -303,7 +307,7 @@ def pool_comparison(
     """
     one_of(method, "method", ("D1", "D2", "D3", "D4"))
     outcomes = {Formula.of(text).outcome for text in (formula, restricted)}
-    tables = tables_of(completed, m, random_state, terms=formula, shift=None, to=formula)
+    tables = tables_of(completed, m, random_state, terms=formula, shift=shift, to=formula)
     full = regressions(formula, tables, m, random_state, None)
     smaller = regressions(restricted, tables, m, random_state, None)
     left_out = [name for name in full[0].names if name not in smaller[0].names]
