@@ -708,6 +708,10 @@ TABLES = [
     'completed.draws(2, shift={"size": mc.shift({"huge": 0.3}, by="kind")})',
     'completed.draws(2, shift={"size": mc.shift(by="size", to=1.0)})',
     'completed.draws(2, shift={"kind": mc.shift(0.3)})',
+    (
+        'mc.complete(frame.assign(half=frame["size"])).draws('
+        '1, terms="size**2", shift={"size": mc.shift(by="kind", to="big")})'
+    ),
     'completed.shift_to_change("no")',
     'mc.tipping_point(frame, "size ~ kind", "size")',
     'mc.tipping_point(completed, "size ~ kind", "no")',

@@ -837,11 +837,18 @@ def check_answers_of_a_posterior(completed, table, agree=True):
                 assert np.all(np.rint(upper) == upper), column.name
 
 
-def shifts_by_group(completed):
-    """Shifts of numbers by the first column of labels or categories, to its first value too."""
+def numbers_and_groups(completed):
+    """The columns of numbers, and those of labels or categories, that stand in the model."""
     modelled = [column for column in completed.declared.columns if column.place is not None]
     numbers = [column for column in modelled if isinstance(column.coding, Numbers)]
-    groups = [column for column in modelled if column not in numbers and not column.constant]
+    return numbers, [
+        column for column in modelled if column not in numbers and not column.constant
+    ]
+
+
+def shifts_by_group(completed):
+    """Shifts of numbers by the first column of labels or categories, to its first value too."""
+    numbers, groups = numbers_and_groups(completed)
     if not groups:
         return {}
     first, words = groups[0].column.distinct[0], [{"amount": {}, "unit": "sd"}]
@@ -1187,10 +1194,17 @@ def regressions(draw):
     formula = f"{draw(st.sampled_from(OUTCOMES))} ~ {' + '.join(terms)}"
     as_list, tips = draw(st.booleans()), draw(st.booleans())
     compares_terms = draw(st.booleans())
-    shift = draw(st.sampled_from([None, None, {"last": 0.5}, {"label": 1.0}, {"last": "x"}]))
+    shifts = [None, None, {"last": 0.5}, {"label": 1.0}, {"last": "x"}, *METHODS]
+    given = draw(st.sampled_from(shifts))
 
     def call():
-        completed = mc.complete(library(frame))
+        completed, shift = mc.complete(library(frame)), given
+        if given in METHODS:  # to the first value of a column of groups, if there is one
+            groups = numbers_and_groups(completed)[1]
+            shift = None
+            if groups:
+                to = groups[0].column.distinct[0]
+                shift = {"last": mc.shift(by=groups[0].name, to=to, method=given)}
         if as_list:
             for table in completed.draws(2, terms=terms, shift=shift):
                 check_observed_entries(table, library(frame), completed.declared)
@@ -1206,7 +1220,7 @@ def regressions(draw):
         assert len(pooled.names) == np.size(pooled.estimate)
         return "pooled" if repr(pooled) else ""
 
-    return f"{frame!r} {formula!r} {as_list} {tips} {compares_terms} {shift}", call
+    return f"{frame!r} {formula!r} {as_list} {tips} {compares_terms} {given}", call
 
 
 VERBS = {

@@ -193,15 +193,108 @@ def test_shifts_that_do_not_suit_the_table_are_one_error(completed, shift, messa
         completed.draws(1, shift=shift)
 
 
+def crossed_trial(seed=0, n=3000):
+    """Two visits in two arms, in which the effect of the treatment grows with x and with x^2."""
+    rng = np.random.default_rng(seed)
+    treated, x = np.arange(n) % 2, rng.standard_normal(n)
+    effect = treated * (1.0 + 1.0 * x) + 0.5 * x**2
+    y1 = effect + 0.8 * rng.standard_normal(n)
+    y2 = 0.7 * (y1 - effect) + 2.0 * effect + 0.6 * rng.standard_normal(n)
+    arm = np.where(treated == 1, "treated", "control").astype(object)
+    frame = pd.DataFrame({"arm": arm, "x": x, "y1": y1, "y2": y2})
+    drops = rng.random(n) < 0.4
+    frame.loc[drops, "y2"] = None
+    frame.loc[drops & (rng.random(n) < 0.5), "y1"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    return mc.complete(crossed_trial())
+
+
+@pytest.mark.parametrize("method", ["jump", "copy", "increments"])
+def test_terms_and_a_reference_group_go_together(crossed, method):
+    """Coefficients of 1, x and x^2 in treated rows that drop out, as Carpenter and others say."""
+    frame, terms = crossed_trial(), ["arm:x", "x**2"]
+    shift = dict.fromkeys(["y1", "y2"], mc.shift(by="arm", to="control", method=method))
+    [table] = crossed.draws(1, terms=terms, shift=shift)
+    [plain] = crossed.draws(1, terms=terms)
+    treated, missing = frame["arm"] == "treated", frame.isna()
+    kept = ~treated | ~missing["y2"]
+    pd.testing.assert_frame_equal(table[kept], plain[kept])
+    early, late = treated & missing["y1"], treated & missing["y2"] & ~missing["y1"]
+    # In control rows y1 and y2 have the means x^2 / 2 and x^2, in treated ones 1 + x more of the
+    # first, and of the second twice that.
+    for column, rows, square in (("y1", early, 0.5), ("y2", early, 1.0), ("y2", late, 1.0)):
+        difference = 0.0
+        if rows is late:
+            difference = {"jump": 0.0, "copy": 0.7, "increments": 1.0}[method]
+        fitted = np.polyfit(frame["x"][rows], table[column][rows], 2)[::-1]
+        expected = [difference, difference, square]
+        np.testing.assert_allclose(fitted, expected, atol=0.25, err_msg=column)
+
+
+def test_residuals_keep_their_place_with_terms(crossed):
+    frame = crossed_trial()
+    shift = dict.fromkeys(["y1", "y2"], mc.shift(by="arm", to="control"))
+    late = (frame["arm"] == "treated") & frame["y2"].isna() & frame["y1"].notna()
+    x = frame["x"][late]
+    y1 = frame["y1"][late] - 1.0 - x - 0.5 * x**2
+    tables = crossed.draws(5, terms=["arm:x", "x**2"], shift=shift)
+    slopes = [np.polyfit(y1, table["y2"][late] - x**2, 1)[0] for table in tables]
+    assert np.mean(slopes) == pytest.approx(0.7, abs=0.1)
+
+
+def test_numbers_that_are_no_outcomes_stay_covariates_with_terms(crossed):
+    """Of y1 as a covariate y2 is that of control rows with this y1, whose slope is .7."""
+    frame = crossed_trial()
+    shift = {"y2": mc.shift(by="arm", to="control")}
+    late = (frame["arm"] == "treated") & frame["y2"].isna() & frame["y1"].notna()
+    tables = crossed.draws(5, terms=["arm:x", "x**2"], shift=shift)
+    x, y1 = frame["x"][late], frame["y1"][late]
+    means = 0.7 * (y1 - 0.5 * x**2) + x**2
+    rests = np.array([table["y2"][late] - means for table in tables])
+    assert np.mean(rests) == pytest.approx(0.0, abs=0.1)
+    assert np.std(rests) == pytest.approx(0.6, abs=0.1)
+
+
+def test_pooled_formulas_with_products_take_a_reference_group(crossed):
+    """The slope of x in treated rows falls by the share of rows that jump."""
+    jump = dict.fromkeys(["y1", "y2"], mc.shift(by="arm", to="control"))
+    formula = "y2 ~ arm * x + I(x**2)"
+    plain = mc.pool.formula(formula, crossed, 4)
+    jumped = mc.pool.formula(formula, crossed, 4, shift=jump)
+    at = plain.names.index("arm[T.treated]:x")
+    assert plain.estimate[at] == pytest.approx(2.0, abs=0.15)
+    assert jumped.estimate[at] == pytest.approx(1.2, abs=0.15)
+
+
+def test_covariates_of_terms_have_no_reference_group(crossed):
+    shift = {"y1": mc.shift(by="arm", to="control")}
+    with pytest.raises(mc.ModelError, match="shift of column 'y1': to a reference group outcomes"):
+        crossed.draws(1, terms=["y1**2"], shift=shift)
+
+
 def test_a_reference_needs_the_distribution_of_rows(frame, completed):
     shift = {"y3": mc.shift(by="arm", to="control")}
-    with pytest.raises(mc.ModelError, match="shifts to a reference group need the distribution"):
-        completed.draws(1, terms=["x**2"], shift=shift)
     numbers = frame.iloc[:100, [0, 1, 4]]
     declared = mc.declare(numbers)
     posterior = mc.posterior(declared.model, declared.data, factors=1, max_iter=20)
-    with pytest.raises(mc.ModelError, match="shifts to a reference group need the distribution"):
+    with pytest.raises(mc.ModelError, match="this is the posterior of a declared model"):
         mc.Completion.of(declared, posterior).draws(1, shift=shift)
     number_of_group = mc.shift(by="x", to=float(frame["x"][0]))
     with pytest.raises(mc.ModelError, match="a reference group needs labels or categories"):
         completed.draws(1, shift={"y3": number_of_group})
+
+
+def test_wide_tables_have_no_reference_group(monkeypatch):
+    frame = trial(4, n=60)
+    monkeypatch.setattr("mcframe.tables.pipeline.takes_factors", lambda shape: True)
+    completed = mc.complete(frame)
+    with pytest.raises(mc.ModelError, match="so wide that it has factors, which hold back"):
+        completed.draws(1, shift={"y3": mc.shift(by="arm", to="control")})
+    by_group = mc.shift({"treated": -1.0}, by="arm")
+    [plain], [shifted] = completed.draws(1), completed.draws(1, shift={"y3": by_group})
+    expected = np.where(frame["y3"].isna() & (frame["arm"] == "treated"), -1.0, 0.0)
+    np.testing.assert_allclose(shifted["y3"] - plain["y3"], expected, atol=1e-9)

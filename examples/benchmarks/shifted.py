@@ -13,9 +13,13 @@ share of 95 % intervals that hold the truth (``coverage``).
   often after a large first one. The effect of the arm at the second visit, adjusted for x, is
   pooled with values missing at random and by each method of a reference group. The truth is that
   of a large trial in which patients who drop out are drawn by this method.
+- ``slope``: a trial in which the effect of the treatment grows with x, where y is missing more
+  often. Pooled is the coefficient of the product of arm and x, with rows that jump to reference,
+  of tables that were drawn with this term and without it.
 """
 
 import argparse
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -91,6 +95,30 @@ def of_reference(seed, n, m):
         yield method, pooled.estimate[1], pooled.sd[1], lower[1:2], upper[1:2]
 
 
+def crossed_trial(rng, n):
+    """A trial whose effect is 1 + x; where y is missing, treated rows are as those of control."""
+    treated, x = np.arange(n) % 2, rng.standard_normal(n)
+    missing = rng.random(n) < 1.0 / (1.0 + np.exp(0.8 - 0.8 * x))
+    y = 0.4 * x + (1.0 + x) * treated * ~missing + 0.8 * rng.standard_normal(n)
+    arm = np.where(treated == 1, "treated", "control").astype(object)
+    return pd.DataFrame({"arm": arm, "x": x, "y": y}), missing
+
+
+def of_slope(seed, n, m):
+    """The coefficients of the product of arm and x of one trial."""
+    table, missing = crossed_trial(np.random.default_rng(seed), n)
+    table.loc[missing, "y"] = np.nan
+    completed, formula = mc.complete(table), "y ~ arm * x"
+    shift = {"y": mc.shift(by="arm", to="control")}
+    for way, terms in (("slope, jump", formula), ("slope, jump, drawn without terms", None)):
+        tables = completed.draws(m, terms=terms, shift=shift)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of terms that were not drawn
+            pooled = mc.pool.formula(formula, tables)
+        lower, upper = pooled.interval()
+        yield way, pooled.estimate[-1], pooled.sd[-1], lower, upper
+
+
 def truths():
     """The truth of each way, by its name, from a large table."""
     table, _ = shifted_table(np.random.default_rng(0), LARGE)
@@ -103,6 +131,11 @@ def truths():
         design = np.column_stack([np.ones(LARGE), table["arm"] == "treated", table["x"]])
         coefficients, _ = regression(design.astype(float), table["second"].to_numpy())
         of_ways[method] = float(coefficients[1])
+    table, _ = crossed_trial(np.random.default_rng(0), LARGE)
+    arm, x = (table["arm"] == "treated").to_numpy(float), table["x"].to_numpy()
+    design = np.column_stack([np.ones(LARGE), arm, x, arm * x])
+    slope = float(regression(design, table["y"].to_numpy())[0][-1])
+    of_ways |= {"slope, jump": slope, "slope, jump, drawn without terms": slope}
     return of_ways
 
 
@@ -115,7 +148,7 @@ def main():
     options = parser.parse_args()
     truth, answers = truths(), {}
     for seed in range(options.repetitions):
-        for task in (of_shift, of_reference):
+        for task in (of_shift, of_reference, of_slope):
             for way, estimate, sd, lower, upper in task(seed, options.rows, options.draws):
                 held = np.ravel(lower)[-1] <= truth[way] <= np.ravel(upper)[-1]
                 answers.setdefault(way, []).append((estimate, sd, held))

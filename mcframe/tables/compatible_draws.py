@@ -87,6 +87,17 @@ class PartedColumns:
         covariates = [column for column in modelled if column not in outcomes]
         return cls(formula, tuple(outcomes), tuple(covariates))
 
+    def demand_outcomes(self, columns: Sequence[DeclaredColumn]) -> None:
+        """A ``ModelError`` that names a column that is shifted to a group and is no outcome."""
+        for column in columns:
+            if column not in self.outcomes:
+                raise ModelError(
+                    f"shift of column {plain(column.name)!r}: to a reference group outcomes of"
+                    " the regression are shifted, and with terms this column is a covariate, for"
+                    " it stands in a term, has known limits, or is taken for something else than"
+                    " numbers; draw without terms, or leave it out of shift"
+                )
+
     def design(self, codes: Mapping[Any, Array], spec: Any = None) -> tuple[Array, Any, list[str]]:
         """The design (... x p) at codes of the covariates: 1, themselves, and the terms.
 
@@ -170,7 +181,11 @@ class Regression:
         return logs
 
     def filled(
-        self, means: Array, outcomes: Array, seen: Mask, rng: np.random.Generator | None
+        self,
+        means: Array,
+        outcomes: Array,
+        seen: Mask,
+        rng: np.random.Generator | None = None,
     ) -> Array:
         """Outcomes (n x q) with draws where they are not seen, given those that are.
 

@@ -37,7 +37,6 @@ from mcframe.tables.table_draws import (
     DrawnRows,
     DrawsOfTable,
     codes_of_draws,
-    demand_rows,
     grouped_parameters_of,
 )
 from mcframe.tables.tipping import MeanOfColumn, means_of_columns
@@ -445,7 +444,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         if isinstance(self.chosen, RowsChoice):
             rows = DrawnRows.of(self.declared, posterior, self.chosen, formula, shifts)
             return rows.drawn_codes(m, seed)
-        demand_rows(not shifts.by_reference)
+        if shifts.by_reference:
+            raise ModelError(
+                "shifts to a reference group need the distribution of rows that complete chooses,"
+                " and this is the posterior of a declared model, whose observations of any kind"
+                " cannot be moved by a difference of means; take complete, or give amounts by"
+                " group"
+            )
         if formula is not None and formula.further_terms:
             raise ModelError(
                 "terms need the distribution of rows that complete chooses, and this is the"

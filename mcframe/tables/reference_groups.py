@@ -8,6 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.posterior.rows import RowsPosterior
+from mcframe.tables.compatible_draws import CompatibleDraw
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.shifts import Method, moved
 
@@ -81,6 +82,42 @@ class ReferenceGroup:
         if self.method == "increments":
             self.add_kept_differences(rows, merged, others, own_means, reference_means, rng)
         return merged
+
+    def drawn_by_regression(
+        self, draw: CompatibleDraw, rng: np.random.Generator
+    ) -> CompatibleDraw:
+        """A draw in which the missing outcomes of rows of other groups are new.
+
+        As ``drawn`` does, where the means m(x, g) are those of the regression of the outcomes on
+        the covariates and the terms, given the outcomes of the regression that are none here.
+        """
+        groups = draw.covariates[self.groups.name]
+        others = np.flatnonzero(groups != self.place)
+        if not others.size:
+            return draw
+        as_of_reference = {self.groups.name: np.full(groups.size, self.place)}
+        means = [draw.means(draw.covariates | new)[others] for new in ({}, as_of_reference)]
+        outcomes, columns = draw.outcomes[others], draw.parted.outcomes
+        is_outcome = np.array([column in self.outcomes for column in columns])
+        covariates = np.broadcast_to(~is_outcome, outcomes.shape)
+        own_means, reference_means = (
+            draw.regression.filled(mean, outcomes, covariates) for mean in means
+        )
+        differences = own_means - reference_means
+        compared = outcomes if self.method == "copy" else outcomes - differences
+        known = draw.seen[others] | covariates
+        filled = draw.regression.filled(means[1], compared, known, rng)
+        if self.method == "increments":
+            kept = np.zeros(others.size)
+            for column in self.outcomes:
+                k = columns.index(column)
+                coding: Any = column.coding
+                unit = draw.spread[k] * coding.unit
+                filled[:, k] += kept / unit
+                kept = np.where(known[:, k], unit * differences[:, k], kept)
+        new_outcomes = draw.outcomes.copy()
+        new_outcomes[others] = np.where(known, outcomes, filled)
+        return attrs.evolve(draw, outcomes=new_outcomes)
 
     def add_kept_differences(
         self,

@@ -77,6 +77,9 @@ def shift(
         - ``"increments"``, copy increments in reference: as ``"jump"``, with the difference
           between both means at the last outcome that is observed, in the order of the dict,
           which stays as it is from there. Of numbers in one unit, such as visits.
+
+        In draws with ``terms`` the outcomes are numbers that stand in none, and m(x, g) is
+        their regression on x, g and the terms, such as products with the group.
     unit : "value" or "sd", default "value"
         The unit of ``amount``: that of the column (days of dates), or the standard deviation of
         the column, as in the column ``shift`` of the report.

@@ -33,7 +33,7 @@ from mcframe.posterior.rows import (
 from mcframe.runtime.progress import stage
 from mcframe.tables.applicability import values_equal
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts
-from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_codes
+from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_draw
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -196,7 +196,14 @@ class DrawnRows(Generic[Frame]):
             limits = engine.rows.limits
         references = []
         for (by, to, method), outcomes in shifts.by_reference.items():
-            demand_rows(chosen.components is not None and parted is None)
+            if chosen.components is None:
+                raise ModelError(
+                    "shifts to a reference group need a covariance of all columns, and the table"
+                    " is so wide that it has factors, which hold back what one column says of"
+                    " another; complete it with fewer columns, or give amounts by group"
+                )
+            if parted is not None:
+                parted.demand_outcomes(outcomes)
             groups = declared.column(by)
             [place] = groups.codes[values_equal(groups.column, to)][:1]
             references.append(ReferenceGroup(groups, float(place), method, outcomes))
@@ -252,12 +259,16 @@ class DrawnRows(Generic[Frame]):
         else:
             [(posterior, drawn)] = self.drawn(self.distribution(rng), 1, rng)
         codes = self.codes(posterior, drawn, rng)
-        if self.parted is not None and posterior is not None:
+        if posterior is None:
+            return codes
+        if self.parted is not None:
             proposals = self.proposals(self.parted, posterior, rng)
-            codes = compatible_codes(self.parted, codes, proposals, rng)
-        if posterior is not None:
+            draw = compatible_draw(self.parted, codes, proposals, rng)
             for reference in self.references:
-                codes = reference.drawn(self, posterior, codes, rng)
+                draw = reference.drawn_by_regression(draw, rng)
+            return draw.codes
+        for reference in self.references:
+            codes = reference.drawn(self, posterior, codes, rng)
         return codes
 
     def whole_codes(self, column: DeclaredColumn, codes: Mapping[Any, Array]) -> Array:
@@ -528,16 +539,6 @@ class DrawnRows(Generic[Frame]):
             noise = np.asarray(NOISE_SHARE)
         means, variances = moments_of(*mixture)
         return coding.decode(self.units.invert(means, *cells), variances + noise)
-
-
-def demand_rows(possible: bool) -> None:
-    """A ``ModelError`` where reference groups have no distribution of rows to be drawn from."""
-    if not possible:
-        raise ModelError(
-            "shifts to a reference group need the distribution of rows that complete chooses,"
-            " which wide tables, declared models and draws with terms do not use; leave terms or"
-            " columns out, or give amounts by group"
-        )
 
 
 def ranks_of(mixture: RowDistribution | None, place: int, numbers: Array) -> Array:
