@@ -276,6 +276,19 @@ def test_covariates_of_terms_have_no_reference_group(crossed):
         crossed.draws(1, terms=["y1**2"], shift=shift)
 
 
+def test_terms_that_are_not_finite_in_the_reference_group_are_one_error():
+    """In rows of the dose 1 x may be below 0, which the logarithm does not take at the dose 0."""
+    rng = np.random.default_rng(0)
+    dose = np.repeat([0.0, 1.0], 90)
+    x = rng.uniform(0.2, 1.0, 180) - 0.5 * dose
+    frame = pd.DataFrame({"dose": dose, "x": x, "y": dose + rng.standard_normal(180)})
+    frame.loc[rng.random(180) < 0.3, "y"] = None
+    completed, terms = mc.complete(frame, {"dose": "category"}), ["log(dose + x)"]
+    assert completed.draws(1, terms=terms)[0]["y"].notna().all()
+    with pytest.raises(mc.DataError, match=r"log\(dose \+ x\)"):
+        completed.draws(1, terms=terms, shift={"y": mc.shift(by="dose", to=0.0)})
+
+
 def test_a_reference_needs_the_distribution_of_rows(frame, completed):
     shift = {"y3": mc.shift(by="arm", to="control")}
     numbers = frame.iloc[:100, [0, 1, 4]]

@@ -246,7 +246,8 @@ class CompatibleDraw:
 
     def means(self, codes: Mapping[Any, Array]) -> Array:
         """The means of the outcomes (n x q) given codes of the covariates, in standard units."""
-        design, *_ = self.parted.design(codes, self.spec)
+        design, _, names = self.parted.design(codes, self.spec)
+        refuse_infinite(names, design[:, design.shape[1] - len(names) :])
         return design @ self.regression.coefficients
 
     @property

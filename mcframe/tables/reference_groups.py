@@ -105,8 +105,8 @@ class ReferenceGroup:
         )
         differences = own_means - reference_means
         compared = outcomes if self.method == "copy" else outcomes - differences
-        known = draw.seen[others] | covariates
-        filled = draw.regression.filled(means[1], compared, known, rng)
+        fixed = draw.seen[others] | covariates
+        filled = draw.regression.filled(means[1], compared, fixed, rng)
         if self.method == "increments":
             kept = np.zeros(others.size)
             for column in self.outcomes:
@@ -114,9 +114,9 @@ class ReferenceGroup:
                 coding: Any = column.coding
                 unit = draw.spread[k] * coding.unit
                 filled[:, k] += kept / unit
-                kept = np.where(known[:, k], unit * differences[:, k], kept)
+                kept = np.where(fixed[:, k], unit * differences[:, k], kept)
         new_outcomes = draw.outcomes.copy()
-        new_outcomes[others] = np.where(known, outcomes, filled)
+        new_outcomes[others] = np.where(fixed, outcomes, filled)
         return attrs.evolve(draw, outcomes=new_outcomes)
 
     def add_kept_differences(
