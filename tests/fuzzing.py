@@ -726,6 +726,7 @@ def completes(draw):
             [None, None, [1, 2, 3] * 8, [1, 2] * 12, [*range(24)], *nw.from_native(table).columns]
         ),
         "where": st.sampled_from([None, None, None, "half", "nowhere", True]),
+        "nonlinear": st.sampled_from([False, False, True]),
         "progress": st.booleans(),
     }
     if draw(st.integers(0, 3)) == 0:

@@ -370,6 +370,7 @@ class Options:
     level = Option("level", probability)
     confidence_level = Option("confidence_level", probability)
     on_average = Option("on_average", switch)
+    nonlinear = Option("nonlinear", switch)
     share = Option("share", probability)
 
     factors = Option("factors", partial(whole, least=0))

@@ -142,7 +142,8 @@ class JointPosterior(SingleDistribution):
             return refined.rows.draws(rows, rng, m)
         n_chains = refined.drawn_components.n_chains
         components = refined.drawn_components.take(np.arange(m) % n_chains)
-        return rows_given(components, refined.rows.table.take(rows), rng)[0]
+        drawn = rows_given(components, refined.rows.table.take(rows), rng)[0]
+        return refined.rows.corrected_draws(drawn, rows)
 
     def within(self, limits: RowLimits) -> "JointPosterior":
         """The posterior of these rows with limits of numbers that are missing."""

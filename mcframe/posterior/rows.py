@@ -16,6 +16,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Conditionals, IncompleteRows, RowMixture, moments_of
 from mcframe.numerics.rows_in_groups import RowsInGroups
+from mcframe.posterior.row_corrections import RowCorrections
 from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import RowLimits, cavity_mixture
 from mcframe.posterior.row_variances import NOISE_SHARE
@@ -55,6 +56,9 @@ class RowsPosterior:
     identities : RowIdentities or None
         Linear equations between the numbers of each row, by which answers and draws of
         observations are conditioned.
+    corrections : RowCorrections or None
+        Of means and variances of missing numbers, column by column; a variance has either these or
+        an exponent and an inflation.
     """
 
     components: RowDistribution
@@ -67,6 +71,7 @@ class RowsPosterior:
     variance_inflation: Array | None = None
     limits: RowLimits | None = None  # not in files of earlier versions
     identities: RowIdentities | None = None  # as before
+    corrections: RowCorrections | None = None  # as before
 
     @property
     def shares(self) -> Array:
@@ -88,7 +93,9 @@ class RowsPosterior:
     @property
     def without_adjustments(self) -> "RowsPosterior":
         """The posterior with the conditional variances of its distribution of rows."""
-        return attrs.evolve(self, variance_exponents=None, variance_inflation=None)
+        return attrs.evolve(
+            self, variance_exponents=None, variance_inflation=None, corrections=None
+        )
 
     @property
     def covariance(self) -> Array:
@@ -118,13 +125,30 @@ class RowsPosterior:
             else scales * np.sqrt(self.variance_inflation)
         )
 
+    @property
+    def has_adjustments(self) -> bool:
+        """True if answers have other moments than those of the distribution of rows."""
+        variances = self.variance_exponents, self.variance_inflation
+        return any(part is not None for part in (*variances, self.corrections))
+
+    def adjustments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """The adjusted means, and the scales of deviations from them (both n x d).
+
+        Of the moments of all numbers of the rows of ``table``.
+        """
+        scales = self.scales(variance)
+        if self.corrections is None:
+            return mean, scales
+        missing = self.table.precisions == 0.0
+        return self.corrections.adjusted(mean, variance, missing, scales)
+
     def adjusted(self, cells: Conditionals) -> Conditionals:
-        """The distributions with ``variance_exponents`` and ``variance_inflation`` applied."""
-        if self.variance_exponents is None and self.variance_inflation is None:
+        """The distributions with ``corrections`` and the variances of the columns applied."""
+        if not self.has_adjustments:
             return cells
         mean, variance = cells.moments
-        scales = self.scales(variance)
-        means = mean + scales * (cells.means - mean)
+        adjusted_mean, scales = self.adjustments(mean, variance)
+        means = adjusted_mean + scales * (cells.means - mean)
         return attrs.evolve(cells, means=means, variances=scales**2 * cells.variances)
 
     def moments(self) -> tuple[Array, Array]:
@@ -202,10 +226,21 @@ class RowsPosterior:
         """
         table = self.table.take(np.asarray(rows, dtype=np.intp))
         drawn = self.components.drawn(table, rng, m)
-        if self.variance_exponents is None and self.variance_inflation is None:
+        if not self.has_adjustments:
             return drawn
         mean, variance = self.components.conditionals(table).moments
-        return mean + self.scales(variance) * (drawn - mean)
+        adjusted_mean, scales = attrs.evolve(self, table=table).adjustments(mean, variance)
+        return adjusted_mean + scales * (drawn - mean)
+
+    def corrected_draws(self, drawn: Array, rows: IntArray) -> Array:
+        """Draws of some rows of z (m x len(rows) x d) without adjustments, corrected."""
+        if self.corrections is None:
+            return drawn
+        table = self.table.take(rows)
+        mean, variance = self.components.conditionals(table).moments
+        missing, scales = table.precisions == 0.0, np.ones(mean.shape)
+        corrected, scales = self.corrections.adjusted(mean, variance, missing, scales)
+        return corrected + scales * (drawn - mean)
 
     def condition(
         self,

@@ -43,6 +43,8 @@ class ColumnScores:
         The probability of an area that is at least so large if they do not tell.
     weighted : bool
         Whether held-out entries are weighted by how likely they were to be missing.
+    error_uncorrected : float or None
+        The error without the correction of the column by trees; None where it has none.
     """
 
     loss: float
@@ -52,6 +54,7 @@ class ColumnScores:
     missingness_auc: float | None = None
     weighted: bool = False
     missingness_p: float | None = None
+    error_uncorrected: float | None = None
 
 
 @limits_blas  # threads wait for one another at numbers as few as these

@@ -52,6 +52,7 @@ def complete(
     groups: Any = None,
     time: Any = None,
     relations: Sequence[str | Relation] | None = None,
+    nonlinear: bool = False,
     progress: bool | None = None,
 ) -> Completion[Frame]:
     """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
@@ -121,6 +122,9 @@ def complete(
         rent", "bmi = weight / height ** 2"]``; see below. Without any, a ``UserWarning`` suggests
         identities with small whole coefficients that hold in all rows; an empty list says that
         there are none.
+    nonlinear : bool, default False
+        Whether columns of the posterior are corrected by trees; see below. It takes about twice
+        the time.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -160,10 +164,29 @@ def complete(
     In rows to which a column does not apply (``mc.only_if``), its relations do not hold. Entries
     that are held out look like missing ones: what would determine them is hidden, too.
 
+    **Corrections.** Rows that are Gaussian have linear regressions, and mixtures have few bends.
+    With ``nonlinear=True`` sums of regression trees (gradient boosting: Friedman, Greedy function
+    approximation, Annals of Statistics 29, 2001) learn what the posterior leaves over of the
+    observed numbers of each column with gaps, from the other columns as it fills them without that
+    column, their gaps, and its answer. The trees of three thirds of the rows are averaged. A
+    missing number has the mean ``m + w f(x)`` in the place of m, and a variance ``c T^b exp(g(x))``
+    in the place of T: w by least squares, c and b by likelihood, and trees for g, on residuals of
+    held-out entries that neither the rows nor the trees have seen. Probabilities are then fitted
+    to the corrected predictions. A column keeps its correction if these lower its squared errors
+    by more than a standard error, and the loss in the report, which has the error without it, too
+    (``error_uncorrected``). ``sd``, intervals, draws and new rows are those of corrected answers.
+    Each draw has the trees of one third. Two missing numbers of a row are drawn with the dependence
+    that rows have without trees. At least 60 entries of a column must be held out, and trees learn
+    from at most 3,000 rows. Nothing is corrected, with a ``UserWarning``, in tables that are wide or
+    have factors, with groups, with relations, or with limits of cells; nor are columns with a point
+    mass, nor draws with ``terms`` or as of a reference group. ``conformalize`` has intervals around
+    answers without corrections.
+
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; if ``random_state`` is none of these; if there are fewer than 2 groups
+        As in ``declare``; if ``random_state`` is none of these; if ``nonlinear`` is no truth value,
+        or true for an optimum; if there are fewer than 2 groups
         (3 for the optimum), not one label for each row, or a row without one; if the method is
         neither, or is "posterior" together with a likelihood; if ``time`` names no column, one
         without numbers and dates or with gaps, or two rows of a group have the same; if a
@@ -202,7 +225,7 @@ def complete(
             f"{declared} is a likelihood, which {wanted} has no use for; take {other}, or declare"
             " a kind such as 'number'"
         )
-    seed = Options.random_state(random_state)
+    seed, nonlinear = Options.random_state(random_state), Options.nonlinear(nonlinear)
     with stage("complete", Options.progress(progress)):
         table = read_table(frame, types, missing)
         shape = table.frame.shape
@@ -211,11 +234,13 @@ def complete(
         table = table.with_relations(relations)
         warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):
-            refuse_time_of_optimum(time)
+            refuse_options_of_posterior(time, nonlinear)
             completed = complete_by_optimum(table, seed, row_groups)
         else:
             table = with_neighbours(table, time, groups)
-            completed = complete_by_posterior(table, seed=seed, groups=row_groups)
+            completed = complete_by_posterior(
+                table, seed=seed, groups=row_groups, nonlinear=nonlinear
+            )
     warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
     warn_of_constants_and_outliers(completed.declared.columns)
     if relations is None:
@@ -223,8 +248,13 @@ def complete(
     return completed
 
 
-def refuse_time_of_optimum(time: Any) -> None:
-    """Raise a ``ModelError`` where rows of an optimum are to be ordered by time."""
+def refuse_options_of_posterior(time: Any, nonlinear: bool) -> None:
+    """Raise a ``ModelError`` where rows of an optimum are to be ordered by time, or corrected."""
+    if nonlinear:
+        raise ModelError(
+            "nonlinear=True corrects the posterior of the rows, which an optimum has not; leave it"
+            " out, or fill the table by the posterior"
+        )
     if time is not None:
         raise ModelError(
             f"time={plain(time)!r}: an optimum knows no order of rows; leave it out, or fill the"

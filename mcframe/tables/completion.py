@@ -539,6 +539,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         numbers of a column are Gaussian. Losses and errors are missing
         for columns that are in no block. ``between_groups`` is the share of the variance of a
         column that lies between groups, its intra-class correlation, where ``groups`` were given.
+        ``error_uncorrected`` is the error that a column with a correction (``nonlinear=True``) has
+        without it, and missing of others.
 
         ``shift`` is by how much the true values at missing entries would have to differ from the
         filled ones on average for the mean of the column to leave its 95 % interval: in standard
@@ -719,6 +721,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         ]
         if scales:
             sentences.append(f"columns that are Gaussian on another scale: {listed(scales)}")
+        corrected = [
+            f"{plain(column.name)!r} ({scores.error_uncorrected:.3g} to {scores.error:.3g})"
+            for column, scores in zip(self.declared.columns, self.scores, strict=True)
+            if scores is not None and scores.error_uncorrected is not None
+        ]
+        if corrected:
+            sentences.append(f"trees correct columns, and change their errors: {listed(corrected)}")
         weighted = [
             repr(plain(column.name))
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
@@ -740,12 +749,15 @@ def rejected(p_values: Mapping[str, float], level: float = 0.05) -> list[str]:
 
 
 # The columns of the report that are scores, all of its columns, and those that are printed.
-SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc")
+SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc", "error_uncorrected")
 REPORT_COLUMNS = (
     *("column", "type", "missing", "limits", "loss", "error", "error_of_constant", "measure"),
-    *("sd", "shift", "missingness_auc", "weight", "scale", "between_groups"),
+    *("sd", "shift", "missingness_auc", "weight", "scale", "between_groups", "error_uncorrected"),
 )
-NOT_PRINTED = "limits", "missingness_auc", "weight", "scale", "between_groups"
+NOT_PRINTED = (
+    *("limits", "missingness_auc", "weight", "scale", "between_groups"),
+    "error_uncorrected",
+)
 PRINTED_COLUMNS = tuple(name for name in REPORT_COLUMNS if name not in NOT_PRINTED)
 
 

@@ -19,6 +19,8 @@ from mcframe.contracts.row_groups import RowGroups
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_corrections import RowCorrections
 from mcframe.posterior.row_estimates import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.wide_rows import is_wide
@@ -28,6 +30,7 @@ from mcframe.tables.calibrating import ColumnScores, calibrated_columns
 from mcframe.tables.coding import NUMBERS_BLOCK, Numbers
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
+from mcframe.tables.corrections import CorrectionData, proposed_corrections
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -39,7 +42,7 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.marginals import with_scales
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
-from mcframe.tables.number_tables import number_block, takes_factors
+from mcframe.tables.number_tables import number_block, standard_units, takes_factors
 from mcframe.tables.relations import NO_RELATIONS, Relations
 from mcframe.tables.rows_choice import RowsChoice, choose_rows, nearest_prior
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
@@ -240,6 +243,7 @@ def complete_by_posterior(
     groups: RowGroups | None = None,
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
+    nonlinear: bool = False,
 ) -> Completion[Any]:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
 
@@ -253,6 +257,8 @@ def complete_by_posterior(
     n_folds : int
     prior_rows : float, optional
         How many rows the prior of one Gaussian counts as; by default it is chosen.
+    nonlinear : bool
+        Whether columns are corrected by what trees learn from held-out entries.
     """
     rng = np.random.default_rng(seed)
     coded = with_means_of_groups(code(table, rng), groups)
@@ -262,6 +268,9 @@ def complete_by_posterior(
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
     calibrated = calibrate(held_out, chosen, estimated)
+    if nonlinear:
+        warn_of_no_corrections(coded)
+        estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
     return fill(chosen, estimated, calibrated)
 
 
@@ -416,6 +425,73 @@ def calibrate(
         coded.columns, coded.codes, masks, moments, held_out.missingness, estimated.final_moments
     )
     return CalibratedTable(tuple(columns), scores)
+
+
+def correct(
+    held_out: HeldOutTable,
+    chosen: ChosenRows,
+    estimated: EstimatedRows,
+    calibrated: CalibratedTable,
+    seed: int,
+) -> tuple[EstimatedRows, CalibratedTable]:
+    """Correct columns with missing entries by trees, where held-out entries are predicted better.
+
+    Codings are fitted again to the corrected predictions. A column keeps its correction if its
+    loss at held-out entries is then lower, too.
+    """
+    coded, engine = held_out.coded, estimated.posterior.engine
+    if why_no_corrections(coded) is not None or not held_out.folds:
+        return estimated, calibrated
+    assert isinstance(engine, JointPosterior)  # of Gaussian rows
+    numbers = np.asarray(estimated.declared.data[NUMBERS_BLOCK], dtype=np.float64)
+    units = standard_units(numbers)
+    data = CorrectionData.of(
+        *(engine.rows, coded.values, units, chosen.moments, coded.column_of_number),
+        *(held_out.folds[0].co_missing, seed),
+    )
+    proposed = proposed_corrections(data, coded.columns)
+    moments, final_moments = chosen.moments, estimated.final_moments
+    for proposal in proposed.values():
+        moments = [proposal.applied(of_fold, units.spread) for of_fold in moments]
+        if final_moments is not None:
+            final_moments = proposal.applied(final_moments, units.spread)
+    corrected = calibrate(
+        held_out,
+        attrs.evolve(chosen, moments=moments),
+        attrs.evolve(estimated, final_moments=final_moments),
+    )
+    columns, scores, taken = list(calibrated.columns), dict(calibrated.scores), []
+    for k, proposal in proposed.items():
+        name, error = columns[k].name, scores[columns[k].name].error
+        if corrected.scores[name].loss < scores[name].loss:
+            taken.append(proposal.correction)
+            columns[k] = corrected.columns[k]
+            scores[name] = attrs.evolve(corrected.scores[name], error_uncorrected=error)
+    if not taken:
+        return estimated, calibrated
+    rows = attrs.evolve(engine.rows, corrections=RowCorrections(tuple(taken)))
+    posterior = attrs.evolve(estimated.posterior, engine=attrs.evolve(engine, rows=rows))
+    return attrs.evolve(estimated, posterior=posterior), CalibratedTable(tuple(columns), scores)
+
+
+def warn_of_no_corrections(coded: CodedTable) -> None:
+    """A ``UserWarning`` where corrections are asked for and there are none."""
+    why = why_no_corrections(coded)
+    if why is not None:
+        warn_caller(f"nonlinear=True has no effect: {why}; leave it out")
+
+
+def why_no_corrections(coded: CodedTable) -> str | None:
+    """The reason why no column is corrected, as a clause; None where columns may be."""
+    if coded.has_factors or is_wide(coded.frame.shape[0], coded.column_of_number.size):
+        return "the table has too many columns"
+    if coded.groups is not None:
+        return "rows have means of groups"
+    if coded.limits is not None:
+        return "of some cells limits are known"
+    if coded.relations.declared:
+        return "columns have relations"
+    return None
 
 
 def fill(

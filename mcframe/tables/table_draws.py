@@ -21,6 +21,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.posterior.grouped_draws import drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.row_corrections import RowCorrections
 from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import RowLimits
@@ -309,6 +310,14 @@ class DrawnRows(Generic[Frame]):
         identities = self.declared.related_rows.row_identities(self.units.units, noise)
         return attrs.evolve(identities, offsets=self.units.offsets)
 
+    @property
+    def corrections(self) -> RowCorrections | None:
+        """Those of missing numbers; none where rows are drawn as of another group or by terms."""
+        engine = self.posterior.engine
+        if not isinstance(engine, JointPosterior) or self.references or self.parted is not None:
+            return None
+        return engine.rows.corrections
+
     def drawn(
         self, distribution: RowsPosterior, m: int, rng: np.random.Generator
     ) -> Iterator[tuple[RowsPosterior, Array]]:
@@ -317,7 +326,8 @@ class DrawnRows(Generic[Frame]):
         Numbers with limits are drawn first, within these, and count as observed then.
         """
         posterior = distribution.condition(self.values, self.precisions)
-        posterior = attrs.evolve(posterior, identities=self.identities)
+        corrections = None if self.corrections is None else self.corrections.drawn(rng)
+        posterior = attrs.evolve(posterior, identities=self.identities, corrections=corrections)
         if self.limits is None:
             draws = posterior.drawn_observations(NOISE_SHARE, rng, m)
             yield from ((posterior, draw) for draw in draws)

@@ -1,0 +1,126 @@
+"""Nonlinear corrections of what rows say of their missing numbers."""
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.stored_classes import stored
+from mcframe.numerics.boosted_trees import BoostedTrees
+from mcframe.posterior.row_variances import NOISE_SHARE
+
+
+@stored
+@attrs.frozen(eq=False)
+class Features:
+    """The features of rows that predict what is left over of the numbers of one column.
+
+    The means of all other numbers, which are the numbers themselves where they are observed;
+    whether numbers are missing; the means of the column's numbers, and the variance of the first.
+
+    Attributes
+    ----------
+    numbers : array of integers (K,)
+        The places of the numbers of the column.
+    others : array of integers
+        Those of all other columns.
+    gaps : array of integers
+        Those of which it counts whether they are missing.
+    """
+
+    numbers: IntArray
+    others: IntArray
+    gaps: IntArray
+
+    def design(self, means: Array, variances: Array, missing: Mask) -> Array:
+        """The features (n x p) from moments of all numbers, and which are missing (n x d)."""
+        parts = (
+            means[:, self.others],
+            missing[:, self.gaps].astype(np.float64),
+            means[:, self.numbers],
+            variances[:, self.numbers[:1]],
+        )
+        return np.hstack(parts)
+
+
+@stored
+@attrs.frozen(eq=False)
+class ColumnCorrection:
+    """The correction of the numbers of one column, in standard units, where they are missing.
+
+    With m and T the mean and the variance of a missing number given what is observed of its row,
+    the corrected mean is ``m + weight f(x)`` and the variance ``inflation T^exponent exp(g(x))``,
+    for features x of the row. f and g are means of sums of trees.
+
+    Attributes
+    ----------
+    features : Features
+    trees : tuple of (tuple of K BoostedTrees)
+        Their mean is f.
+    weight : float
+    exponent, inflation : float
+    spreads : tuple of BoostedTrees
+        Their mean is g; 0 without any.
+    """
+
+    features: Features
+    trees: tuple[tuple[BoostedTrees, ...], ...]
+    weight: float
+    exponent: float
+    inflation: float
+    spreads: tuple[BoostedTrees, ...] = ()
+
+    def shifts(self, design: Array) -> Array:
+        """What is added to the means of rows with these features (n x K)."""
+        sums = [[trees.predict(design) for trees in model] for model in self.trees]
+        shifts: Array = self.weight * np.mean(sums, axis=0).T
+        return shifts
+
+    def variances(self, design: Array, variances: Array) -> Array:
+        """The corrected variances (n x K) of these."""
+        corrected: Array = self.inflation * np.clip(variances, NOISE_SHARE, 1.0) ** self.exponent
+        if not self.spreads:
+            return corrected
+        logs = np.mean([trees.predict(design) for trees in self.spreads], axis=0)
+        return corrected * np.exp(logs)[:, None]
+
+    def drawn(self, rng: np.random.Generator) -> "ColumnCorrection":
+        """The correction by one of the sums of trees of f, drawn at random."""
+        return attrs.evolve(self, trees=(self.trees[int(rng.integers(len(self.trees)))],))
+
+
+@stored
+@attrs.frozen(eq=False)
+class RowCorrections:
+    """The corrections of the columns that have one."""
+
+    columns: tuple[ColumnCorrection, ...]
+
+    def adjusted(
+        self, means: Array, variances: Array, missing: Mask, scales: Array
+    ) -> tuple[Array, Array]:
+        """Corrected means and scales of deviations from them, where numbers are missing.
+
+        Parameters
+        ----------
+        means, variances : array (n x d)
+            The moments of all numbers of rows.
+        missing : mask (n x d)
+        scales : array (n x d)
+            Those of other columns and of observed numbers.
+        """
+        means_after, scales_after = means.copy(), scales.copy()
+        for column in self.columns:
+            numbers = column.features.numbers
+            rows = np.flatnonzero(missing[:, numbers].all(axis=1))
+            if not rows.size:
+                continue
+            design = column.features.design(means[rows], variances[rows], missing[rows])
+            cells = np.ix_(rows, numbers)
+            before = np.maximum(variances[cells], NOISE_SHARE)
+            means_after[cells] += column.shifts(design)
+            scales_after[cells] = np.sqrt(column.variances(design, before) / before)
+        return means_after, scales_after
+
+    def drawn(self, rng: np.random.Generator) -> "RowCorrections":
+        """Corrections by sums of trees that are drawn at random, one for each column."""
+        return RowCorrections(tuple(column.drawn(rng) for column in self.columns))

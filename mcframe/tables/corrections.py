@@ -1,0 +1,273 @@
+"""Nonlinear corrections of columns, learned from what the posterior of the rows leaves over."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.model.transforms import AffineUnits
+from mcframe.numerics.boosted_trees import BoostedTrees
+from mcframe.numerics.row_mixtures import IncompleteRows
+from mcframe.posterior.row_corrections import ColumnCorrection, Features
+from mcframe.posterior.row_variances import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior
+from mcframe.runtime.machine import limits_blas
+from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.missingness import CoMissingness
+from mcframe.tables.number_tables import first_numbers
+from mcframe.tables.rows_folds import HeldOutMoments
+from mcframe.tables.semicontinuous import SemiContinuous
+
+# Parts of the rows: trees are fitted to all but one, and correct this one.
+PARTS = 3
+# Columns with fewer held-out entries have no correction, and trees are fitted to at most so many
+# rows.
+FEWEST_ENTRIES, MOST_ROWS = 60, 3000
+# A correction is taken if errors at held-out entries fall by so many standard errors.
+LEAST_GAIN = 1.0
+# The exponents of variances that are tried.
+EXPONENTS = tuple(np.linspace(0.0, 1.5, 7).tolist())
+# Variances depend on features only where so many entries are held out. Their trees, and the leaves
+# of each, are few, since squares of errors say little; no square counts more than this times its
+# mean.
+FEWEST_SPREADS, SPREAD_TREES, SPREAD_LEAVES, LARGEST_SPREAD = 200, 20, 6, 20.0
+
+
+@attrs.frozen(eq=False)
+class ProposedCorrection:
+    """A correction of a column, and what it adds at held-out entries.
+
+    Attributes
+    ----------
+    correction : ColumnCorrection
+    rows : array of integers (n,)
+        The rows of the held-out entries.
+    shifts : array (n x K)
+        Of their means, in standard units, by trees that have not seen the entry.
+    variances : array (n x K)
+        Corrected ones.
+    """
+
+    correction: ColumnCorrection
+    rows: IntArray
+    shifts: Array
+    variances: Array
+
+    def applied(self, moments: HeldOutMoments, spread: Array) -> HeldOutMoments:
+        """Moments of held-out numbers with those of this column corrected."""
+        numbers = self.correction.features.numbers
+        means, variances = moments.means.copy(), moments.variances.copy()
+        cells = np.ix_(self.rows, numbers)
+        means[cells] += self.shifts * spread[numbers]
+        held = ~np.isnan(means[cells])
+        variances[cells] = np.where(held, self.variances + NOISE_SHARE, np.nan)
+        return attrs.evolve(moments, means=means, variances=variances)
+
+
+@attrs.frozen(eq=False)
+class CorrectionData:
+    """What corrections are learned from.
+
+    Attributes
+    ----------
+    rows : RowsPosterior
+        The posterior of all rows, without corrections.
+    values : array (n x d)
+        Numbers of some of them, or of all, in its units, NaN where missing.
+    residuals : array (n x d)
+        What predictions by folds leave over at held-out numbers, NaN elsewhere.
+    column_of_number : array of integers (d,)
+    co_missing : dict from column to CoMissingness
+    seed : int
+    """
+
+    rows: RowsPosterior
+    values: Array
+    residuals: Array
+    column_of_number: IntArray
+    co_missing: Mapping[int, CoMissingness]
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        rows: RowsPosterior,
+        values: Array,
+        units: AffineUnits,
+        moments: Sequence[HeldOutMoments],
+        column_of_number: IntArray,
+        co_missing: Mapping[int, CoMissingness],
+        seed: int,
+    ) -> "CorrectionData":
+        """Of numbers in natural units and the predictions of the folds."""
+        residuals = np.full(values.shape, np.nan)
+        for of_fold in moments:
+            held = ~np.isnan(of_fold.means)
+            residuals[held] = ((values - of_fold.means) / units.spread)[held]
+        standard = units.apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])
+        return cls(rows, standard, residuals, column_of_number, co_missing, seed)
+
+    def moments_without(self, column: int, rows: IntArray) -> tuple[Array, Array, Mask]:
+        """Means, variances and gaps of rows (n x d) of which a column is hidden.
+
+        With it is hidden what is missing together with it.
+        """
+        moments = np.empty((2, rows.size, self.values.shape[1]))
+        missing: Mask = np.empty(moments.shape[1:], dtype=bool)
+        size = max(1, BATCH_NUMBERS // self.values.shape[1])
+        for start in range(0, rows.size, size):
+            batch = slice(start, start + size)
+            seen = self.values[rows[batch]].copy()
+            if column in self.co_missing:
+                hidden = self.co_missing[column].hidden(rows[batch])
+                seen[hidden[:, self.column_of_number]] = np.nan
+            seen[:, self.column_of_number == column] = np.nan
+            precisions = np.full(seen.shape[1], 1.0 / NOISE_SHARE)
+            table = IncompleteRows.of(seen, precisions, self.rows.table.variances)
+            moments[:, batch] = self.rows.components.conditionals(table).moments
+            missing[batch] = np.isnan(seen)
+        return moments[0], moments[1], missing
+
+    def propose(self, column: int) -> ProposedCorrection | None:
+        """The correction of a column; None if held-out entries do not gain by it."""
+        numbers = np.flatnonzero(self.column_of_number == column)
+        observed = np.all(~np.isnan(self.values[:, numbers]), axis=1)
+        held: Mask = np.all(~np.isnan(self.residuals[:, numbers]), axis=1)
+        rng = np.random.default_rng((self.seed, column))
+        shuffled = rng.permutation(np.flatnonzero(observed))
+        shuffled = shuffled[np.argsort(~held[shuffled], kind="stable")]  # those held out first
+        fitted = shuffled[:MOST_ROWS]
+        others_held = shuffled[MOST_ROWS:]
+        others_held = others_held[held[others_held]]
+        if np.count_nonzero(held) < FEWEST_ENTRIES:
+            return None
+        rows = np.concatenate([fitted, others_held])
+        moments = self.moments_without(column, rows)
+        others = np.flatnonzero(self.column_of_number != column)
+        firsts = np.delete(first_numbers(self.column_of_number), column)
+        gaps = firsts[moments[2][:, firsts].any(axis=0)]
+        features = Features(numbers, others, gaps)
+        design = features.design(*moments)
+        means, variances = moments[0][:, numbers], moments[1][:, numbers]
+        responses = self.values[np.ix_(rows, numbers)] - means
+        is_held, residuals = held[rows], self.residuals[np.ix_(rows, numbers)]
+        shifts, models = np.zeros(responses.shape), []
+        part = np.where(np.arange(rows.size) < fitted.size, np.arange(rows.size) % PARTS, PARTS)
+        for k in range(PARTS):
+            seen, unseen = (part != k) & (part < PARTS), part == k
+            model = tuple(
+                BoostedTrees.fitted(design[seen], response[seen], self.seed)
+                for response in responses.T
+            )
+            models.append(model)
+            for number, trees in enumerate(model):
+                shifts[unseen, number] = trees.predict(design[unseen])
+                shifts[part == PARTS, number] += trees.predict(design[part == PARTS]) / PARTS
+            so_far = is_held & (part <= k)
+            weight = best_weight(residuals[so_far], shifts[so_far], np.sqrt((k + 1.0) / PARTS))
+            if weight is None:
+                return None
+        weight = best_weight(residuals[is_held], shifts[is_held])
+        if weight is None:
+            return None
+        residuals, shifts = residuals[is_held], weight * shifts[is_held]
+        squares = np.square(residuals - shifts)
+        design, variances = design[is_held], variances[is_held]
+        exponent, inflation = likeliest_variances(squares, variances)
+        correction = ColumnCorrection(features, tuple(models), weight, exponent, inflation)
+        variances = correction.variances(design, variances)
+        spreads, logs = self.fit_spreads(design, np.mean(squares / variances, axis=1))
+        variances *= np.exp(logs)[:, None]
+        excess = float(np.mean(squares / variances))
+        correction = attrs.evolve(correction, spreads=spreads, inflation=inflation * excess)
+        return ProposedCorrection(correction, rows[is_held], shifts, excess * variances)
+
+    def fit_spreads(self, design: Array, ratios: Array) -> tuple[tuple[BoostedTrees, ...], Array]:
+        """Trees of the logarithm of ratios (n,) of squares to variances, and what they predict.
+
+        Each half of the rows is predicted by the trees of the other one. None, and 0, where that
+        makes errors no likelier.
+        """
+        none: tuple[BoostedTrees, ...] = ()
+        logs = np.zeros(ratios.size)
+        if ratios.size < FEWEST_SPREADS:
+            return none, logs
+        capped = np.clip(ratios, NOISE_SHARE, LARGEST_SPREAD)
+        half = np.arange(ratios.size) % 2 == 0
+        models = []
+        for seen in (half, ~half):
+            trees = BoostedTrees.fitted(
+                *(design[seen], capped[seen], self.seed),
+                loss="gamma",
+                trees=SPREAD_TREES,
+                leaves=SPREAD_LEAVES,
+            )
+            logs[~seen] = trees.predict(design[~seen])
+            models.append(trees)
+        if not gains(ratios - ratios * np.exp(-logs) - logs):
+            return none, np.zeros(ratios.size)
+        return tuple(models), logs
+
+
+def best_weight(residuals: Array, shifts: Array, share: float = 1.0) -> float | None:
+    """The weight of shifts (n x K) that leaves the least squares over, at most 1.
+
+    None if these fall by less than noise. ``share`` is the root of the share of the entries of
+    which these are, on which a gain that counts has as many standard errors less.
+    """
+    power = float(np.sum(np.square(shifts)))
+    weight = float(np.sum(shifts * residuals)) / power if power > 0.0 else 0.0
+    weight = min(weight, 1.0)
+    left = np.square(residuals - weight * shifts)
+    gain = np.sum(np.square(residuals) - left, axis=1)
+    return weight if weight > 0.0 and gains(gain, share) else None
+
+
+def gains(differences: Array, share: float = 1.0) -> bool:
+    """True if the mean of the differences is above 0, beyond noise."""
+    error = float(np.std(differences)) / np.sqrt(max(differences.size, 1))
+    return bool(float(np.mean(differences)) > share * LEAST_GAIN * error)
+
+
+def likeliest_variances(squares: Array, variances: Array) -> tuple[float, float]:
+    """The exponent b and the inflation c for which errors have the largest density N(0, c T^b).
+
+    Parameters
+    ----------
+    squares : array
+        Of errors in standard units.
+    variances : array
+        T of each.
+    """
+    logs = np.log(np.clip(variances, NOISE_SHARE, 1.0))
+    candidates = []
+    for exponent in EXPONENTS:
+        inflation = float(np.mean(squares * np.exp(-exponent * logs)))
+        inflation = max(inflation, NOISE_SHARE)
+        loss = np.log(inflation) + exponent * float(np.mean(logs))
+        candidates.append((loss, float(exponent), inflation))
+    return min(candidates)[1:]
+
+
+@limits_blas
+def proposed_corrections(
+    data: CorrectionData, columns: Sequence[DeclaredColumn]
+) -> dict[int, ProposedCorrection]:
+    """The corrections that squared errors at held-out entries speak for, by number of column.
+
+    Of columns with gaps. Numbers beside a point mass, which are two numbers of the block, have
+    none.
+    """
+    proposed = {}
+    with threadpool_limits(limits=1, user_api="openmp"):
+        for k, column in enumerate(columns):
+            is_filled = column.neighbour is None and bool(column.column.missing.any())
+            if not is_filled or isinstance(column.coding, SemiContinuous):
+                continue
+            proposal = data.propose(k)
+            if proposal is not None:
+                proposed[k] = proposal
+    return proposed

@@ -1,0 +1,261 @@
+"""Nonlinear corrections of columns that ``complete`` fills."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import mcframe as mc
+from mcframe.numerics.boosted_trees import BoostedTrees
+from mcframe.posterior.row_corrections import ColumnCorrection
+
+
+def bent(rows=500, seed=0, share=0.2):
+    """A table of numbers and a label that bend with others, whole and with entries hidden."""
+    rng = np.random.default_rng(seed)
+    x, u, v, w = rng.standard_normal((4, rows))
+    noise = 0.3 * rng.standard_normal((5, rows))
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "u": u,
+            "v": v,
+            "square": x**2 + noise[0],
+            "hinge": np.maximum(u, 0.0) + noise[1],
+            "product": u * v + noise[2],
+            "line": x + u + noise[3],
+            "far": np.where(np.abs(w) + noise[4] > 0.7, "yes", "no"),
+            "w": w,
+        }
+    )
+    return frame, frame.mask(rng.random(frame.shape) < share)
+
+
+def engine_rows(completed):
+    return completed.posterior.engine.rows
+
+
+@pytest.fixture(scope="module")
+def corrected():
+    """The whole table, the incomplete one, and what fills it with and without corrections."""
+    whole, frame = bent()
+    return whole, frame, mc.complete(frame), mc.complete(frame, nonlinear=True)
+
+
+def errors_of(completed, whole, frame, name):
+    hidden = frame[name].isna()
+    return np.sqrt(np.mean(np.square(completed.table[name] - whole[name])[hidden]))
+
+
+def test_what_bends_is_filled_better_and_what_does_not_stays(corrected):
+    whole, frame, plain, completed = corrected
+    report = completed.report().set_index("column")
+    gains = []
+    for name in ("square", "hinge", "product"):
+        assert report.error[name] < report.error_uncorrected[name]
+        before, after = (errors_of(answer, whole, frame, name) for answer in (plain, completed))
+        gains.append(after / before)
+    assert np.mean(gains) < 0.93
+    before = plain.report().set_index("column")
+    taken = report.error_uncorrected.notna()
+    assert taken.sum() < len(taken)
+    np.testing.assert_array_equal(report.error_uncorrected[taken], before.error[taken])
+    for name in report.index[~taken]:  # corrections have no part in other columns
+        pd.testing.assert_series_equal(completed.table[name], plain.table[name])
+        pd.testing.assert_series_equal(completed.sd[name], plain.sd[name])
+    assert "trees correct columns" in repr(completed)
+    assert "trees correct columns" not in repr(plain)
+
+
+def test_observed_entries_have_no_correction(corrected):
+    _, frame, plain, completed = corrected
+    for name in ("hinge", "product"):
+        seen = frame[name].notna()
+        before, after = (answer.predict(name)[name] for answer in (plain, completed))
+        np.testing.assert_array_equal(before[seen], after[seen])
+        assert (before[~seen] != after[~seen]).all()
+
+
+def test_without_a_correction_the_answer_is_the_same():
+    rng = np.random.default_rng(3)
+    numbers = rng.multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), 300)
+    frame = pd.DataFrame(numbers, columns=["a", "b", "c"])
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    plain, completed = mc.complete(frame), mc.complete(frame, nonlinear=True)
+    assert engine_rows(completed).corrections is None
+    pd.testing.assert_frame_equal(plain.table, completed.table)
+    pd.testing.assert_frame_equal(plain.report(), completed.report())
+
+
+def test_intervals_and_draws_hold_the_truth(corrected):
+    whole, frame, _, completed = corrected
+    hidden = frame.isna()
+    lower, upper = completed.interval(0.9)
+    draws = completed.draws(20)
+    covered, by_draws = [], []
+    for name in ("square", "hinge", "product", "line", "x", "u"):
+        at = hidden[name]
+        truth = whole[name][at]
+        covered.append((lower[name][at] <= truth) & (truth <= upper[name][at]))
+        drawn = np.array([draw[name][at] for draw in draws])
+        by_draws.append(np.mean(drawn < truth.to_numpy(), axis=0))
+        spread = np.std(drawn, axis=0)
+        ratio = np.sqrt(np.mean(spread**2) / np.mean(np.square(completed.sd[name][at])))
+        assert 0.8 < ratio < 1.25
+    assert 0.85 < np.mean(np.concatenate(covered)) < 0.95
+    ranks = np.concatenate(by_draws)
+    assert 0.85 < np.mean((ranks > 0.03) & (ranks < 0.97)) < 0.99
+
+
+def test_draws_of_a_product_keep_its_curve(corrected):
+    whole, frame, plain, completed = corrected
+    at = frame["product"].isna() & frame["u"].notna() & frame["v"].notna()
+
+    def slope(answer):
+        drawn = np.mean([draw["product"][at] for draw in answer.draws(10)], axis=0)
+        return np.polyfit(whole.u[at] * whole.v[at], drawn, 1)[0]
+
+    assert slope(completed) > slope(plain) + 0.1
+
+
+def test_probabilities_are_those_of_corrected_answers():
+    whole, frame = bent(600, 5)
+    plain, completed = (mc.complete(frame, nonlinear=on) for on in (False, True))
+    assert completed.report().set_index("column").error_uncorrected.notna()["far"]
+    at = frame["far"].isna()
+
+    def log_loss(answer):
+        p = answer.predict("far")[at]
+        right = np.where(whole.far[at] == "yes", p["yes"], p["no"])
+        return -np.mean(np.log(right))
+
+    assert log_loss(completed) < 0.95 * log_loss(plain)
+
+
+def test_new_rows_are_corrected_as_those_of_the_table(corrected):
+    _, frame, _, completed = corrected
+    some = frame.iloc[:80]
+    filled = completed.complete_rows(some)
+    pd.testing.assert_frame_equal(filled, completed.table.iloc[:80])
+    for end, end_of_table in zip(completed.interval_rows(some), completed.interval(), strict=True):
+        pd.testing.assert_frame_equal(end, end_of_table.iloc[:80])
+
+
+def test_files_keep_corrections(corrected, tmp_path):
+    _, frame, _, completed = corrected
+    loaded = mc.load(completed.save(tmp_path / "completed.npz"))
+    pd.testing.assert_frame_equal(loaded.table, completed.table)
+    pd.testing.assert_frame_equal(loaded.sd, completed.sd)
+    pd.testing.assert_frame_equal(loaded.report(), completed.report())
+    pd.testing.assert_frame_equal(loaded.draws(1)[0], completed.draws(1)[0])
+    some = frame.iloc[:20]
+    pd.testing.assert_frame_equal(loaded.complete_rows(some), completed.complete_rows(some))
+
+
+def test_a_correction_that_is_planted_wrong_is_seen(corrected, monkeypatch):
+    """Where trees correct by the wrong sign, errors at held-out and at hidden entries rise."""
+    whole, frame, plain, completed = corrected
+    shifts = ColumnCorrection.shifts
+    monkeypatch.setattr(ColumnCorrection, "shifts", lambda *given: -shifts(*given))
+    faulty = completed.declared.table(completed.posterior.condition(completed.declared.data))
+    hidden = frame["product"].isna()
+    before, after = (
+        np.mean(np.square(table["product"] - whole["product"])[hidden])
+        for table in (plain.table, faulty)
+    )
+    assert after > before
+
+
+def test_trees_equal_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    design = rng.standard_normal((400, 5))
+    design[:, 3] = np.rint(design[:, 3])
+    response = design[:, 0] ** 2 + design[:, 3]
+    for loss in ("squared_error", "gamma"):
+        booster = HistGradientBoostingRegressor(loss=loss, max_iter=30, random_state=0)
+        booster.fit(design, response - response.min() + 0.1)
+        predicted = BoostedTrees.of(booster).predict(design)
+        expected = booster.predict(design)
+        if loss == "gamma":
+            predicted = np.exp(predicted)
+        np.testing.assert_allclose(predicted, expected, rtol=1e-12)
+
+
+def test_classes_levels_and_counts_are_corrected():
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((2, 900))
+    r = x**2 + y**2
+    frame = pd.DataFrame({"x": x, "y": y})
+    frame["ring"] = np.array(["in", "mid", "out"])[np.digitize(r, [0.7, 2.2])]
+    levels = pd.cut(np.abs(x), [-1, 0.4, 0.8, 1.3, 9], labels=["a", "b", "c", "d"])
+    frame["level"] = levels
+    frame["count"] = rng.poisson(np.exp(1.5 * np.abs(y)))
+    incomplete = frame.mask(rng.random(frame.shape) < 0.15)
+    types = {"count": "count"}
+    completed = mc.complete(incomplete, types, nonlinear=True)
+    report = completed.report().set_index("column")
+    assert report.error_uncorrected[["ring", "level", "count"]].notna().sum() >= 2
+    p = completed.predict("ring").to_numpy()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    [draw] = completed.draws(1)
+    assert not draw.isna().to_numpy().any()
+
+
+def test_long_tables_learn_from_some_of_their_rows(monkeypatch):
+    """Of a table whose rows are a sample, those held out are judged by trees of others."""
+    monkeypatch.setattr("mcframe.tables.pipeline.SUBSAMPLE_NUMBERS", 4500)
+    monkeypatch.setattr("mcframe.tables.corrections.MOST_ROWS", 300)
+    whole, frame = bent(1500, 2)
+    plain, completed = (mc.complete(frame, nonlinear=on) for on in (False, True))
+    assert engine_rows(completed).corrections is not None
+    gains = [
+        errors_of(completed, whole, frame, name) / errors_of(plain, whole, frame, name)
+        for name in ("square", "hinge", "product")
+    ]
+    assert np.mean(gains) < 1.0
+
+
+@pytest.mark.parametrize("what", ["groups", "relations", "limits"])
+def test_what_cannot_be_combined_is_said(what):
+    _, frame = bent(120)
+    options = {}
+    if what == "groups":
+        options = {"groups": [k % 6 for k in range(len(frame))]}
+    elif what == "relations":
+        frame["sum"] = frame.x + frame.u
+        options = {"relations": ["sum = x + u"]}
+    else:
+        frame["x"] = [f"{value:.3f}" if value > -1.0 else "<-1" for value in frame.x.fillna(0.5)]
+    with pytest.warns(UserWarning, match="nonlinear=True has no effect"):
+        completed = mc.complete(frame, nonlinear=True, **options)
+    assert engine_rows(completed).corrections is None
+
+
+def test_columns_that_apply_to_some_rows_and_gaps_that_stay():
+    _, frame = bent(400, 4)
+    where = np.ones(frame.shape, dtype=bool)
+    where[:50] = False
+    completed = mc.complete(frame, nonlinear=True, where=where)
+    assert engine_rows(completed).corrections is not None
+    assert completed.table.iloc[:50].isna().equals(frame.iloc[:50].isna())
+    assert not completed.table.iloc[50:].isna().to_numpy().any()
+
+
+def test_an_optimum_has_no_correction():
+    _, frame = bent(60)
+    with pytest.raises(mc.ModelError, match="nonlinear=True corrects the posterior"):
+        mc.complete(frame, method="optimum", nonlinear=True)
+    with pytest.raises(mc.ModelError, match="nonlinear='yes' was given"):
+        mc.complete(frame, nonlinear="yes")
+
+
+def test_draws_with_terms_are_not_corrected(corrected):
+    _, _, plain, completed = corrected
+    terms = ["u:v"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before, after = (answer.draws(1, terms=terms)[0] for answer in (plain, completed))
+    numbers = ["x", "u", "v", "square", "hinge", "line"]
+    pd.testing.assert_frame_equal(before[numbers], after[numbers])
