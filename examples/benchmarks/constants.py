@@ -235,6 +235,15 @@ def of_posterior(model, data, **options):
     return run
 
 
+def bent_frame(rows, seed):
+    """Numbers of which two bend with others, with gaps."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.standard_normal((rows, 4)), columns=list("abcd"))
+    frame["c"] = np.maximum(frame["a"], 0.0) + 0.3 * frame["c"]
+    frame["d"] = frame["a"] * frame["b"] + 0.5 * frame["d"]
+    return frame.mask(rng.random(frame.shape) < 0.15)
+
+
 def completed(frame, **options):
     """A task: a table that is filled, whose answers are the filled numbers and their sds."""
 
@@ -368,6 +377,7 @@ def tasks():
     made["table with gaps together"] = completed(mixed_frame(150, 2, "together"))
     made["table of clusters"] = completed(skewed_frame(200, 3))
     made["table of groups"] = completed(mixed_frame(150, 5), groups=np.arange(150) % 12)
+    made["table that bends"] = completed(bent_frame(400, 6), nonlinear=True)
     made["wide table"] = completed(pd.DataFrame(low_rank((30, 160), 3, 0.2, 4)))
     return made
 

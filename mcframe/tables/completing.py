@@ -167,26 +167,28 @@ def complete(
     **Corrections.** Rows that are Gaussian have linear regressions, and mixtures have few bends.
     With ``nonlinear=True`` sums of regression trees (gradient boosting: Friedman, Greedy function
     approximation, Annals of Statistics 29, 2001) learn what the posterior leaves over of the
-    observed numbers of each column with gaps, from the other columns as it fills them without that
-    column, their gaps, and its answer. The trees of three thirds of the rows are averaged. A
-    missing number has the mean ``m + w f(x)`` in the place of m, and a variance ``c T^b exp(g(x))``
-    in the place of T: w by least squares, c and b by likelihood, and trees for g, on residuals of
-    held-out entries that neither the rows nor the trees have seen. Probabilities are then fitted
-    to the corrected predictions. A column keeps its correction if these lower its squared errors
-    by more than a standard error, and the loss in the report, which has the error without it, too
-    (``error_uncorrected``). ``sd``, intervals, draws and new rows are those of corrected answers.
-    Each draw has the trees of one third. Two missing numbers of a row are drawn with the dependence
-    that rows have without trees. At least 60 entries of a column must be held out, and trees learn
-    from at most 3,000 rows. Nothing is corrected, with a ``UserWarning``, in tables that are wide or
-    have factors, with groups, with relations, or with limits of cells; nor are columns with a point
-    mass, nor draws with ``terms`` or as of a reference group. ``conformalize`` has intervals around
-    answers without corrections.
+    observed numbers of each column with gaps, from the other columns as it fills them without
+    that column, their gaps, and its answer. Three sums, each of two thirds of the rows, are
+    averaged. A missing number has the mean ``m + w f(x)`` in the place of m, and the variance ``c
+    T^b exp(g(x))`` in the place of T: w by least squares, c and b by likelihood, and trees for g,
+    on residuals of held-out entries that neither the rows nor the trees have seen. Probabilities
+    are then fitted to the corrected predictions. A column keeps its correction if that lowers the
+    squared errors of these entries by more than a standard error, and the loss in the report,
+    which has the error without it, too (``error_uncorrected``). ``sd``, intervals, draws and new
+    rows are those of corrected answers; a draw has one of the three sums.
+
+    Two missing numbers of a row are drawn with the dependence that they have without trees. At
+    least 60 entries of a column must be held out, and trees learn from at most 3,000 rows. Nothing
+    is corrected, with a ``UserWarning``, in tables that are wide or have factors, with groups,
+    with relations, or with limits of cells; nor are columns with a point mass. With ``terms``
+    corrected rows propose covariates, and outcomes have their regression. ``conformalize`` has
+    intervals around answers without corrections.
 
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; if ``random_state`` is none of these; if ``nonlinear`` is no truth value,
-        or true for an optimum; if there are fewer than 2 groups
+        As in ``declare``; if ``random_state`` is none of these; if ``nonlinear`` is no truth
+        value, or true for an optimum; if there are fewer than 2 groups
         (3 for the optimum), not one label for each row, or a row without one; if the method is
         neither, or is "posterior" together with a likelihood; if ``time`` names no column, one
         without numbers and dates or with gaps, or two rows of a group have the same; if a

@@ -727,7 +727,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if scores is not None and scores.error_uncorrected is not None
         ]
         if corrected:
-            sentences.append(f"trees correct columns, and change their errors: {listed(corrected)}")
+            sentences.append(f"columns that trees correct, with their errors: {listed(corrected)}")
         weighted = [
             repr(plain(column.name))
             for column, scores in zip(self.declared.columns, self.scores, strict=True)

@@ -1,6 +1,6 @@
 """The stages in which the posterior of its rows fills a table.
 
-    read -> code -> hold out -> scale -> choose -> estimate -> calibrate -> fill
+    read -> code -> hold out -> scale -> choose -> estimate -> calibrate (-> correct) -> fill
 
 Each stage is a function, and what it returns is a class of its own. ``read_table``
 (``mcframe/tables/column_types.py``) is the first one.

@@ -312,11 +312,9 @@ class DrawnRows(Generic[Frame]):
 
     @property
     def corrections(self) -> RowCorrections | None:
-        """Those of missing numbers; none where rows are drawn as of another group or by terms."""
+        """Those of missing numbers."""
         engine = self.posterior.engine
-        if not isinstance(engine, JointPosterior) or self.references or self.parted is not None:
-            return None
-        return engine.rows.corrections
+        return engine.rows.corrections if isinstance(engine, JointPosterior) else None
 
     def drawn(
         self, distribution: RowsPosterior, m: int, rng: np.random.Generator
