@@ -28,7 +28,7 @@ from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 
 PLAIN, CORRECTED = "mc.complete", "nonlinear=True"
-PEERS = ("IterativeImputer", "missForest", "miceforest")
+PEERS = ("IterativeImputer", "missForest")
 DEVELOPMENT = tuple(name for name in TABLES if name not in SET_ASIDE)
 # The rows that are drawn of a longer table.
 MOST_ROWS = 1500

@@ -238,8 +238,8 @@ class RowsPosterior:
             return drawn
         table = self.table.take(rows)
         mean, variance = self.components.conditionals(table).moments
-        missing, scales = table.precisions == 0.0, np.ones(mean.shape)
-        corrected, scales = self.corrections.adjusted(mean, variance, missing, scales)
+        missing = table.precisions == 0.0
+        corrected, scales = self.corrections.adjusted(mean, variance, missing, np.ones_like(mean))
         return corrected + scales * (drawn - mean)
 
     def condition(
