@@ -2,6 +2,7 @@
 
 import warnings
 
+import attrs
 import numpy as np
 import pandas as pd
 import pytest
@@ -164,7 +165,7 @@ def test_scales_change_no_contribution_and_raise_the_bound():
     means = rng.normal(size=(4, 3)) * free
     dets = np.linalg.slogdet(covariances[:, :2, :2])[1]
     given = Gaussians(means, loops.packed(covariances), dets)
-    before = Coefficients(before.attributes, given, before.scales, free)
+    before = attrs.evolve(before, gaussians=given)
     after = before.rescaled(np.ones(3), 2)
     np.testing.assert_allclose(after.means, before.means)
     np.testing.assert_allclose(after.covariances, before.covariances)

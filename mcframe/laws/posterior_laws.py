@@ -23,11 +23,18 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.likelihood import GaussianNoise, ValueKind, has_probabilities
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.rounding import TINY
-from mcframe.contracts.validators import Options, RandomState, number, suggests_options
+from mcframe.contracts.validators import (
+    Options,
+    RandomState,
+    is_word,
+    number,
+    suggests_options,
+)
 from mcframe.fitting.prediction import table_of_values
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.numerics.uniformity import UniformityTest, share_error, uniformity
 from mcframe.posterior.answer import Posterior, posterior_of
+from mcframe.posterior.attributes import OBSERVED, raw_groups, stored_attributes
 from mcframe.posterior.estimation import PosteriorOptions, demand_posterior
 from mcframe.posterior.observed import Observed, Summary
 from mcframe.posterior.predictive import as_distribution, predictive_at
@@ -195,6 +202,8 @@ def check_posterior(
     random_state: RandomState = 0,
     n_jobs: int = 1,
     progress: bool | None = None,
+    row_attributes: Any = None,
+    column_attributes: Any = None,
 ) -> PosteriorCalibration:
     """Hold the posterior of a model to the law that what a table was drawn from is a draw of it.
 
@@ -254,6 +263,8 @@ def check_posterior(
         The number of processes that tables are spread over; -1 for one on each processor.
     progress : bool, optional
         As in ``mc.fit``.
+    row_attributes, column_attributes : as in ``mc.posterior``
+        All tables have the same. Not "observed", since it is not drawn which cells are.
 
     Returns
     -------
@@ -290,6 +301,10 @@ def check_posterior(
         max_seconds=np.inf,
         n_jobs=1,
     )
+    refuse_observed_sets(
+        {"row_attributes": row_attributes, "column_attributes": column_attributes}
+    )
+    options.update(stored_attributes(row_attributes, column_attributes))
     with (
         stage("check_posterior", Options.progress(progress)) as display,
         warnings.catch_warnings(),
@@ -325,6 +340,17 @@ def check_posterior(
             f" {worst.mean_rank[0]:.3f} ± {worst.mean_rank[1]:.3f}; error_rate=0 returns all ranks"
         )
     return answer
+
+
+def refuse_observed_sets(attributes: Mapping[str, Any]) -> None:
+    """Raise a ``ModelError`` where attributes are sets of observed cells."""
+    for side, raw in attributes.items():
+        for name, group in raw_groups(raw, side).items():
+            if is_word(group, OBSERVED):
+                raise ModelError(
+                    f"{name}={OBSERVED!r} was given, and tables are drawn before cells are hidden;"
+                    " give numbers"
+                )
 
 
 def joined(parts: list[Mapping[str, Array]]) -> dict[str, Array]:
@@ -417,7 +443,7 @@ class Template:
         n_redrawn = 0
         for _ in range(MOST_ROUNDS):
             n_left = n_tables - len(tasks)
-            drawn = drawn_tables(self.problem, self.observed, options["factors"], n_left, rng)
+            drawn = drawn_tables(self.problem, self.observed, options, n_left, rng)
             for place in range(n_left):
                 of_table = {name: masks[name][len(tasks)] for name in masks}
                 if self.is_moderate(drawn, place, of_table):

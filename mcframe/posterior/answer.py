@@ -32,7 +32,7 @@ from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
 from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.posterior.attributes import storable
+from mcframe.posterior.attributes import stored_attributes
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.conformal import (
     ConformalPredictions,
@@ -824,7 +824,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         last, (estimated, number) = self.history[-1], str(self.engine).split(maxsplit=1)
         if self.diagnostics is not None:
             sweeps = f"{self.diagnostics.n_sweeps} of {self.diagnostics.n_chains} chains"
-            return {estimated: number, "sweeps": sweeps}
+            return {estimated: number, **self.engine.attributes, "sweeps": sweeps}
         return {
             "evidence": f"{self.evidence:.9g} (a lower bound on its logarithm)",
             estimated: number,
@@ -992,7 +992,8 @@ def posterior(
         dict has several groups, by names; each group has a variance of coefficients of its own,
         which is learned. Numbers of arrays and frames count in standard units, and a gap as the
         mean; those of sparse matrices as they are. ``condition`` takes attributes of new rows.
-        Not with the sampler, rows in partitions or a checkpoint.
+        Under the sampler coefficients are drawn, and the scales of groups. Not with rows in
+        partitions or a checkpoint.
 
     Returns
     -------
@@ -1066,10 +1067,7 @@ def posterior(
         max_seconds=max_seconds,
         n_jobs=n_jobs,
     )
-    sides = {"row_attributes": row_attributes, "column_attributes": column_attributes}
-    for name, attributes in sides.items():
-        if attributes is not None:
-            options[name] = storable(attributes)  # type: ignore[literal-required]
+    options.update(stored_attributes(row_attributes, column_attributes))
     run_options = {"progress": progress, "checkpoint": checkpoint}
     answer = posterior_of(model, data, Options.random_state(random_state), options, **run_options)
     if answer.status is not Status.CONVERGED:

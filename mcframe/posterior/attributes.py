@@ -126,6 +126,12 @@ def storable(raw: Any) -> Any:
     return SparseAttributes(matrix.indptr, matrix.indices, matrix.data, matrix.shape)
 
 
+def stored_attributes(row_attributes: Any, column_attributes: Any) -> Any:
+    """Those attributes that are given as options of an answer, in the form that files hold."""
+    sides = {"row_attributes": row_attributes, "column_attributes": column_attributes}
+    return {name: storable(raw) for name, raw in sides.items() if raw is not None}
+
+
 def raw_groups(raw: Any, what: str) -> dict[str, Any]:
     """Attributes as they are given by the name of their group in messages; {} of None."""
     if raw is None:

@@ -7,6 +7,7 @@ The model is that of ``factors``: z_ij = x_i'w_j with Gaussian rows and columns.
   posterior distribution in generalized linear mixed models, Statistics and Computing 1997). Of
   Gaussian entries alone these are exact conditional draws, which are always accepted;
 - the scale of each factor, which rows and columns share;
+- coefficients of attributes and their scales, by ``coefficient_draws``;
 - precisions of factors and effects, variances of the noise, and parameters of likelihoods.
 
 Priors are those of ``factors``, whose best values that module takes, here averaged over:
@@ -17,7 +18,8 @@ Priors are those of ``factors``, whose best values that module takes, here avera
 - deviations of k factors without a weight: half-Cauchy, of a scale whose square is the mean square
   of the values over k;
 - the deviation of noise that is part of predictors: half-normal of scale 1;
-- parameters of a likelihood: its ``log_prior``.
+- parameters of a likelihood: its ``log_prior``;
+- scales of groups of attributes: half-Cauchy about those at which sweeps begin.
 
 All chains are one table of as many copies of the rows and of the columns, so that a step is one
 compiled loop over the entries of all of them.
@@ -38,6 +40,11 @@ from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
 from mcframe.numerics.kernels import Compressed, low_rank_entries
 from mcframe.numerics.logistic_loops import accept_moves, move_rows
+from mcframe.posterior.coefficient_draws import (
+    AttributedSide,
+    CoefficientDraws,
+    log_half_cauchy,
+)
 from mcframe.posterior.factor_state import Design
 from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
@@ -240,11 +247,15 @@ class ChainPriors(ChainState):
 
 @attrs.define(eq=False)
 class FactorDraws(ChainState):
-    """Rows (m x n_rows x K), columns (m x n_columns x K) and priors of m draws."""
+    """Rows (m x n_rows x K), columns (m x n_columns x K) and priors of m draws.
+
+    ``coefficients`` are those of the attributes of rows and of columns.
+    """
 
     rows: Array
     columns: Array
     priors: ChainPriors
+    coefficients: tuple[CoefficientDraws, CoefficientDraws]
 
 
 @attrs.define(eq=False)
@@ -258,6 +269,9 @@ class FactorChains(ObservedChains):
     priors : ChainPriors
     weight : float or None
         The weight of the norm; None where precisions of factors are drawn.
+    attributes : AttributedSide of rows, and of columns
+    coefficients : tuple of CoefficientDraws
+        Those of the attributes of rows, and of columns.
     predictor_noise : list of arrays (m x N) or None
         Of each block whose predictors have noise, that of each entry in standard units.
     """
@@ -266,6 +280,8 @@ class FactorChains(ObservedChains):
     numbers: list[Array]
     priors: ChainPriors
     weight: float | None
+    attributes: tuple[AttributedSide, AttributedSide]
+    coefficients: tuple[CoefficientDraws, CoefficientDraws]
     predictor_noise: list[Array | None] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -296,6 +312,7 @@ class FactorChains(ObservedChains):
         design, m = state.design, n_chains
         gaussians = posterior.rows_given(np.arange(observed.shape[0])), state.columns
         numbers = [g.draws(rng, m).reshape(-1, design.width) for g in gaussians]
+        attributes, coefficients = drawn_coefficients(posterior, m, rng)
         chains = cls(
             observed,
             rng,
@@ -303,17 +320,34 @@ class FactorChains(ObservedChains):
             numbers,
             ChainPriors.of(posterior, m),
             state.priors.weight,
+            attributes,
+            coefficients,
             learns_priors=learns_priors,
         )
         if from_prior:
             odd = np.arange(m) % 2 == 1
+            for side, draws in enumerate(coefficients):
+                draws.u[odd] = chains.coefficients_of_prior(side)[odd]
             for side, prior in enumerate(chains.numbers_of_prior()):
                 of_chain = np.repeat(odd, len(prior) // m)[:, None]
                 numbers[side] = np.where(of_chain, prior, numbers[side])
         return chains
 
+    def coefficients_of_prior(self, side: int) -> Array:
+        """Coefficients of attributes of rows (0) or columns (1), drawn from their priors."""
+        precisions = self.precisions_of_coefficients(side)
+        draws = self.coefficients[side]
+        return self.attributes[side].coefficients_of_prior(draws, precisions, self.rng)
+
+    def precisions_of_coefficients(self, side: int) -> Array:
+        """Prior precisions of coefficients of attributes of rows (0) or columns (1), (m x K)."""
+        precisions = np.ones((self.n_chains, self.design.width))
+        if side:
+            precisions[:, : self.design.n_factors] = self.priors.factors
+        return precisions
+
     def numbers_of_prior(self) -> list[Array]:
-        """Rows and columns of all chains, drawn from their priors."""
+        """Rows and columns of all chains, drawn from their priors given coefficients."""
         numbers = []
         for side in (0, 1):
             precisions, means = self.prior(side)
@@ -368,7 +402,7 @@ class FactorChains(ObservedChains):
 
     def snapshot(self) -> FactorDraws:
         """Rows, columns and priors."""
-        return FactorDraws(self.rows, self.columns, self.priors).copy()
+        return FactorDraws(self.rows, self.columns, self.priors, self.coefficients).copy()
 
     @property
     def rows(self) -> Array:
@@ -428,6 +462,21 @@ class FactorChains(ObservedChains):
 
     def prior(self, side: int) -> tuple[Array, Array]:
         """Prior precisions and means of all rows (0) or columns (1) of all chains."""
+        precisions, means = self.prior_without_attributes(side)
+        if self.attributes[side].count:
+            of_attributes = self.attributes[side].prior_means(self.coefficients[side])
+            means = means + of_attributes.reshape(means.shape)
+        return precisions, means
+
+    def deviations(self, side: int) -> Array:
+        """Rows (0) or columns (1) without what attributes say of them (m x n x K)."""
+        numbers = (self.rows, self.columns)[side]
+        if not self.attributes[side].count:
+            return numbers
+        return numbers - self.attributes[side].prior_means(self.coefficients[side])
+
+    def prior_without_attributes(self, side: int) -> tuple[Array, Array]:
+        """Prior precisions, and means that are due to no attributes, of all chains."""
         observed, design, priors = self.observed, self.design, self.priors
         k, m = design.n_factors, self.n_chains
         if side == 0:
@@ -522,6 +571,8 @@ class FactorChains(ObservedChains):
     def sweep(self) -> None:
         """One step of everything."""
         self.draw_factors((0, 1))
+        for side in (0, 1):
+            self.draw_coefficients(side)
         self.draw_scales()
         if self.learns_priors:
             self.draw_noise()
@@ -529,15 +580,43 @@ class FactorChains(ObservedChains):
             self.draw_parameters()
         self.n_steps += 1
 
+    def draw_coefficients(self, side: int) -> None:
+        """Draw coefficients of attributes of rows (0) or columns (1), and their scales."""
+        if self.attributes[side].count:
+            numbers = (self.rows, self.columns)[side]
+            prior = self.prior_without_attributes(side)
+            precisions, means = (part.reshape(numbers.shape) for part in prior)
+            of_coefficients = self.precisions_of_coefficients(side)
+            self.attributes[side].draw(
+                self.coefficients[side],
+                numbers,
+                (precisions, means),
+                of_coefficients,
+                self.rng,
+                self.learns_priors,
+            )
+
+    @cached_property
+    def prior_counts(self) -> tuple[int, int]:
+        """Of how many Gaussians the prior of a factor is, of rows and of columns.
+
+        Those of coefficients of attributes are among them.
+        """
+        (n_rows, n_columns), (rows, columns) = self.observed.shape, self.attributes
+        return n_rows + rows.count, n_columns + columns.count
+
     def squares_of_factors(self, side: int) -> Array:
-        """Sums of squares of factors over rows (0) or columns (1), (m x k)."""
-        numbers = (self.rows, self.columns)[side][:, :, : self.design.n_factors]
-        return np.asarray(np.sum(np.square(numbers), axis=1))
+        """Sums of squares (m x k) of the Gaussians of ``prior_counts``, of rows or of columns."""
+        parts = self.deviations(side), self.coefficients[side].u
+        return sum(
+            (np.sum(np.square(part[:, :, : self.design.n_factors]), axis=1) for part in parts),
+            start=np.zeros(self.priors.factors.shape),
+        )
 
     def scale(self, side: int, factors: Array) -> None:
         """Multiply factors of rows (0) or columns (1) by numbers (m x k)."""
-        numbers = (self.rows, self.columns)[side]
-        numbers[:, :, : self.design.n_factors] *= factors[:, None]
+        for numbers in ((self.rows, self.columns)[side], self.coefficients[side].u):
+            numbers[:, :, : self.design.n_factors] *= factors[:, None]
 
     def draw_scales(self) -> None:
         """Draw the scale of each factor: rows times exp(t), columns over it.
@@ -549,7 +628,7 @@ class FactorChains(ObservedChains):
         """
         if not self.design.n_factors:
             return
-        n_rows, n_columns = self.observed.shape
+        n_rows, n_columns = self.prior_counts
         of_rows, of_columns = (self.squares_of_factors(side) for side in (0, 1))
         of_columns = of_columns * self.priors.factors
         at = np.zeros(of_rows.shape)
@@ -582,31 +661,31 @@ class FactorChains(ObservedChains):
 
     def log_prior_of_deviations(self, logs: Array) -> Array:
         """The log density of the logarithm of a half-Cauchy deviation of factors."""
-        t = logs - np.log(self.unit)
-        return np.asarray(t - np.logaddexp(0.0, 2.0 * t))
+        return log_half_cauchy(logs, self.unit)
 
     def draw_precisions(self) -> None:
         """Draw precisions of factors and effects, and means of biases."""
         observed, design, priors, rng = self.observed, self.design, self.priors, self.rng
-        k, (n_rows, n_columns), m = design.n_factors, observed.shape, self.n_chains
+        k, n_rows, m = design.n_factors, observed.shape[0], self.n_chains
+        rows, columns = (self.deviations(side) for side in (0, 1))
         if self.weight is None and k:
-            squares = self.squares_of_factors(1)
+            squares, count = self.squares_of_factors(1), self.prior_counts[1]
 
             def log_density(logs: Array) -> Array:
                 with np.errstate(over="ignore"):
                     quadratic = 0.5 * squares * np.exp(-2.0 * logs)
-                return self.log_prior_of_deviations(logs) - n_columns * logs - quadratic
+                return self.log_prior_of_deviations(logs) - count * logs - quadratic
 
             logs = sliced(log_density, -0.5 * np.log(priors.factors), rng, LOG_SCALE_WIDTH)
             priors.factors = np.exp(-2.0 * logs)
         for place, b in enumerate(design.row_blocks):
             if not observed.blocks[b].ridge:
-                squares = np.sum(np.square(self.rows[:, :, k + place]), axis=1)
+                squares = np.sum(np.square(rows[:, :, k + place]), axis=1)
                 priors.row_effects[:, place] = self.precisions(b, n_rows, squares)
         for b, block in enumerate(observed.blocks):
             if not block.layout.n_biases:
                 continue
-            biases = self.columns[:, block.columns, -1] + block.required_summary.centres
+            biases = columns[:, block.columns, -1] + block.required_summary.centres
             count = biases.shape[1]
             if not block.ridge or block.layout.n_intercepts:
                 noise = rng.standard_normal(m) / np.sqrt(count * priors.biases[:, b])
@@ -722,6 +801,22 @@ class FactorChains(ObservedChains):
                 logs = sliced(log_density, logs, self.rng, LOG_SCALE_WIDTH)
                 self.priors.predictor_deviations[:, b] = np.exp(logs)
             self.predictor_noise[b] = noise / self.priors.predictor_deviations[:, b, None]
+
+
+def drawn_coefficients(
+    posterior: FactorPosterior, m: int, rng: np.random.Generator
+) -> tuple[tuple[AttributedSide, AttributedSide], tuple[CoefficientDraws, CoefficientDraws]]:
+    """Attributes of rows and columns, and m draws of their coefficients, of a posterior."""
+    observed, state = posterior.observed, posterior.state
+    of_sides = state.row_coefficients, state.column_coefficients
+    rows, columns = (
+        AttributedSide.of(coefficients, observed, side, state.design)
+        for side, coefficients in enumerate(of_sides)
+    )
+    of_rows, of_columns = (
+        CoefficientDraws.of(one, m, state.design.width, rng) for one in of_sides
+    )
+    return (rows, columns), (of_rows, of_columns)
 
 
 def log_half_normal(logs: Array) -> Array:

@@ -76,7 +76,8 @@ class Coefficients(Broadcast):
     attributes : AttributeValues
     gaussians : Gaussians
         Of u (p x K); 0 at numbers that take no attributes.
-    scales : array (n_groups x K)
+    scales, reference_scales : arrays (n_groups x K)
+        Those that were found, and those at which sweeps begin.
     free : mask (K,)
         The numbers that take attributes.
     groups : tuple
@@ -86,6 +87,7 @@ class Coefficients(Broadcast):
     attributes: AttributeValues
     gaussians: Gaussians
     scales: Array
+    reference_scales: Array
     free: Mask
     groups: tuple[Any, ...] = ()
 
@@ -104,7 +106,7 @@ class Coefficients(Broadcast):
         variances = np.where(np.arange(free.size) < n_factors, 1.0, 1.0 / precisions)
         scales = np.sqrt(INITIAL_SHARE * variances / (n_groups * sizes[:, None])) * free
         means = np.zeros((attributes.shape[1], free.size))
-        return cls(attributes, Gaussians.without_variance(means), scales, free)
+        return cls(attributes, Gaussians.without_variance(means), scales, scales, free)
 
     @cached_property
     def means(self) -> Array:

@@ -50,7 +50,6 @@ DEFAULT_FACTORS = 24
 # The methods: the variational approximation, chains that draw from the exact posterior, and these
 # where they take seconds.
 VARIATIONAL, SAMPLER, AUTO = "variational", "sampler", "auto"
-NO_CHAINS = "chains do not draw coefficients of attributes"
 # The most sweeps if no number is given.
 DEFAULT_SWEEPS = 500
 # The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound
@@ -307,7 +306,7 @@ def estimate(
             options["tol"] = options["max_iter"] = None
         began, factors = time.perf_counter(), options["factors"]
         if has_attributes(options):
-            refuse_beside_attributes(model, data, method, checkpoint)
+            refuse_beside_attributes(model, data, checkpoint)
         ascent = CoordinateAscent(budget_of(options, ROWS_TOL, DEFAULT_SWEEPS), began)
         store = store_of(data)
         if isinstance(store, EstimatingStore):
@@ -338,7 +337,6 @@ def estimate(
                 ascent.sample(seed, sampler_budget)
             elif method == AUTO:
                 reason = "chains have no checkpoint" * (checkpoint is not None)
-                reason = NO_CHAINS * has_attributes(options) or reason
                 ascent.sample_if_quick(seed, sampler_budget, reason)
             return ascent
         if not is_word(factors, "auto"):
@@ -383,12 +381,10 @@ def has_attributes(options: PosteriorOptions) -> bool:
     return any(options.get(name) is not None for name in ("row_attributes", "column_attributes"))
 
 
-def refuse_beside_attributes(model: Model, data: Any, method: str, checkpoint: object) -> None:
+def refuse_beside_attributes(model: Model, data: Any, checkpoint: object) -> None:
     """Raise a ``BackendError`` where something else was given that takes no attributes."""
     reason = ""
-    if method == SAMPLER:
-        reason = f'method="sampler" was given, and {NO_CHAINS}; drop method='
-    elif store_of(data) is not None:
+    if store_of(data) is not None:
         reason = (
             "rows in partitions were given, and attributes need all rows in this process; give"
             " arrays, or drop the attributes"

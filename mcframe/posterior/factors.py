@@ -14,7 +14,7 @@ make it largest. In the answers rows and columns depend on each other by linear 
 found when it is first asked for (``posterior.linear_response``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -30,7 +30,7 @@ from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.density_of_deviation import mean_square
-from mcframe.posterior.attributes import read_new_rows
+from mcframe.posterior.attributes import AttributeGroup, read_new_rows
 from mcframe.posterior.coefficients import Coefficients
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.factor_state import Design, FactorState, Priors, initial_precision
@@ -254,15 +254,8 @@ class FactorPosterior(SingleDistribution):
     @property
     def attributes(self) -> dict[str, str]:
         """The groups of attributes on which prior means depend, as text."""
-        sides = {
-            "attributes of rows": self.state.row_coefficients,
-            "attributes of columns": self.state.column_coefficients,
-        }
-        return {
-            side: ", ".join(map(str, coefficients.groups))
-            for side, coefficients in sides.items()
-            if coefficients is not None
-        }
+        sides = self.state.row_coefficients, self.state.column_coefficients
+        return described_groups([() if one is None else one.groups for one in sides])
 
     def with_row_attributes(self, attributes: Any, observed: Observed) -> "FactorPosterior":
         """The posterior with the attributes of the rows that have these entries."""
@@ -285,6 +278,12 @@ class FactorPosterior(SingleDistribution):
             response_of_fit=refined.response,
             has_response=False,
         )
+
+
+def described_groups(groups: Sequence[tuple[AttributeGroup, ...]]) -> dict[str, str]:
+    """The groups of attributes of rows and of columns as text, by what they are of."""
+    sides = zip(("attributes of rows", "attributes of columns"), groups, strict=False)
+    return {side: ", ".join(map(str, of_side)) for side, of_side in sides if of_side}
 
 
 def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:

@@ -46,7 +46,7 @@ SHORT_STEP_SHARE, SHORT_STEPS = 0.4, (0.05, 0.7)
 class ChainState:
     """Numbers of m chains, or of m draws, which have the first axis of all arrays.
 
-    Fields are arrays, tuples of arrays, or states.
+    Fields are arrays, states, or tuples of these.
     """
 
     def mapped(self, function: Callable[[Array], Array]) -> Self:
@@ -55,7 +55,7 @@ class ChainState:
         def apply(part: Any) -> Any:
             if isinstance(part, ChainState):
                 return part.mapped(function)
-            return tuple(map(function, part)) if isinstance(part, tuple) else function(part)
+            return tuple(map(apply, part)) if isinstance(part, tuple) else function(part)
 
         return type(self)(**{name: apply(part) for name, part in self.parts.items()})
 

@@ -17,9 +17,10 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import GaussianNoise, Parametric
 from mcframe.contracts.term import PriorOfFactors, PriorOfRows
 from mcframe.model import Problem
-from mcframe.posterior.chains import ChainPriors, FactorChains
+from mcframe.posterior.chains import ChainPriors, FactorChains, drawn_coefficients
+from mcframe.posterior.coefficient_draws import AttributedSide, CoefficientDraws
 from mcframe.posterior.engine import Engine
-from mcframe.posterior.estimation import number_of_factors
+from mcframe.posterior.estimation import PosteriorOptions, number_of_factors, with_attributes
 from mcframe.posterior.factor_state import Design, initial_state
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed, ObservedBlock
@@ -55,18 +56,24 @@ class DrawnTables:
 
 
 def drawn_tables(
-    problem: Problem, observed: Observed, factors: int | str, m: int, rng: np.random.Generator
+    problem: Problem,
+    observed: Observed,
+    options: PosteriorOptions,
+    m: int,
+    rng: np.random.Generator,
 ) -> DrawnTables:
     """Draw m tables of all cells of a problem, whose entries ``observed`` reads.
 
-    Scales of priors are those in the summaries of ``observed``.
+    Scales of priors are those in the summaries of ``observed``; ``options`` has the number of
+    factors and attributes.
     """
     prior = problem.terms[0]
     if isinstance(prior, PriorOfRows):
         return tables_of_rows(problem, observed, prior, m, rng)
     assert isinstance(prior, PriorOfFactors)  # or there is no posterior
-    n_factors = number_of_factors(factors, problem)
+    n_factors = number_of_factors(options["factors"], problem)
     state = initial_state(observed, n_factors, prior.weight, rng)
+    state = with_attributes(observed, state, options)
     # A ridge without an intercept is about 0; other means have a flat prior, and stay where the
     # sweeps begin.
     about_zero = [bool(b.ridge) and not b.layout.n_intercepts for b in observed.blocks]
@@ -91,7 +98,13 @@ def drawn_tables(
         placed + observed.centres,
         in_data_units(problem, observed, values),
         in_data_units(problem, observed, chains.targets),
-        named_parameters(observed, chains.design, chains.weight, chains.priors),
+        named_parameters(
+            observed,
+            chains.design,
+            chains.weight,
+            chains.priors,
+            scales_of_attributes(chains.attributes, chains.coefficients),
+        ),
     )
 
 
@@ -127,6 +140,9 @@ def draw_from_prior(chains: FactorChains) -> None:
         if chains.predictor_noise[b] is not None:
             priors.predictor_deviations[:, b] = np.abs(rng.standard_normal(m))
     draw_noise_of_predictors(chains)
+    for side, coefficients in enumerate(chains.coefficients):
+        coefficients.scales = chains.attributes[side].scales_of_prior(m, rng)
+        coefficients.u = chains.coefficients_of_prior(side)
     chains.numbers = chains.numbers_of_prior()
 
 
@@ -167,12 +183,28 @@ def drawn_parameters(block: ObservedBlock, m: int, rng: np.random.Generator) -> 
     return drawn
 
 
+def scales_of_attributes(
+    attributes: Sequence[AttributedSide], coefficients: Sequence[CoefficientDraws]
+) -> Array:
+    """The scales of all groups of attributes of rows and columns that differ (m x p)."""
+    scales = [
+        draws.scales[:, :, places[0]]
+        for side, draws in zip(attributes, coefficients, strict=True)
+        for places in side.numbers_together
+    ]
+    return np.concatenate(scales, axis=1) if scales else np.zeros((1, 0))
+
+
 def named_parameters(
-    observed: Observed, design: Design, weight: float | None, priors: ChainPriors
+    observed: Observed,
+    design: Design,
+    weight: float | None,
+    priors: ChainPriors,
+    scales: Array,
 ) -> dict[str, Array]:
     """The learned numbers of noise, priors and likelihoods, (m x p) each, by name.
 
-    Deviations of factors are in descending order.
+    Deviations of factors are in descending order, ``scales`` are those of attributes.
     """
     blocks = range(len(observed.blocks))
     of_rows = [p for p, b in enumerate(design.row_blocks) if not observed.blocks[b].ridge]
@@ -186,6 +218,7 @@ def named_parameters(
         "deviations of biases": 1.0 / np.sqrt(priors.biases[:, of_columns]),
         "noise of predictors": priors.predictor_deviations[:, noisy],
         "parameters of likelihoods": np.concatenate(priors.parameters, axis=1),
+        "scales of attributes": scales,
     }
     if weight is None:
         with np.errstate(divide="ignore"):
@@ -196,11 +229,14 @@ def named_parameters(
 def parameters_of(engine: Engine) -> dict[str, Array]:
     """The draws of each of ``named_parameters`` in a posterior, or its one estimate."""
     if isinstance(engine, FactorPosterior):
-        state = engine.refined.state
-        priors = ChainPriors.of(engine.refined, 1)
-        return named_parameters(engine.observed, state.design, state.priors.weight, priors)
+        refined, priors = engine.refined, ChainPriors.of(engine.refined, 1)
+        scales = scales_of_attributes(*drawn_coefficients(refined, 1, np.random.default_rng(0)))
+        of_priors = engine.observed, refined.state.design, refined.state.priors.weight, priors
+        return named_parameters(*of_priors, scales)
     if isinstance(engine, SampledFactors):
-        return named_parameters(engine.observed, engine.design, engine.weight, engine.priors)
+        scales = scales_of_attributes(engine.attributed, engine.coefficients)
+        of_priors = engine.observed, engine.design, engine.weight, engine.priors
+        return named_parameters(*of_priors, scales)
     return {}
 
 

@@ -17,9 +17,10 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import low_rank_entries
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.chains import ChainPriors, FactorChains
+from mcframe.posterior.coefficient_draws import AttributedSide, CoefficientDraws
 from mcframe.posterior.engine import Engine, SingleDistribution
 from mcframe.posterior.factor_state import Design
-from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.factors import FactorPosterior, described_groups
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_chains import RowChains, RowDraws
@@ -95,6 +96,10 @@ class SampledFactors(SampledDistribution):
     evidence : float
         The bound of the variational posterior at which chains began.
     diagnostics : SamplerDiagnostics
+    attributed : tuple of AttributedSide
+        The attributes of rows and of columns; () where there are none.
+    coefficients : tuple of CoefficientDraws
+        Those of these attributes in each draw.
     """
 
     observed: Observed
@@ -105,6 +110,8 @@ class SampledFactors(SampledDistribution):
     weight: float | None
     evidence: float
     diagnostics: SamplerDiagnostics
+    attributed: tuple[AttributedSide, ...] = ()
+    coefficients: tuple[CoefficientDraws, ...] = ()
 
     @property
     def n_factors(self) -> int:
@@ -163,6 +170,18 @@ class SampledFactors(SampledDistribution):
             z += noise * rng.standard_normal(z.shape)
         return np.asarray(z + self.observed.centres)
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The groups of attributes on which prior means depend, as text."""
+        return described_groups([side.groups for side in self.attributed])
+
+    def with_row_attributes(self, attributes: Any, observed: Observed) -> "SampledFactors":
+        """The draws with the attributes of the rows that have these entries."""
+        if not self.attributed:
+            return self
+        rows, columns = self.attributed
+        return attrs.evolve(self, attributed=(rows.of_new_rows(attributes, observed), columns))
+
     def condition(
         self, observed: Observed, group_of_row: IntArray | None = None
     ) -> "SampledFactors":
@@ -170,6 +189,8 @@ class SampledFactors(SampledDistribution):
         rng = np.random.default_rng(0)
         n_rows, width = observed.shape[0], self.design.width
         rows = np.empty((self.n_draws, n_rows, width))
+        absent = (AttributedSide.of(None, observed, side, self.design) for side in (0, 1))
+        of_rows, of_columns = self.attributed or absent
         for draws in self.batches_of_draws(max(observed.n_numbers, n_rows)):
             begin = np.repeat(self.design.row_fixed_values, draws.size * n_rows, axis=0)
             chains = FactorChains(
@@ -179,12 +200,22 @@ class SampledFactors(SampledDistribution):
                 [begin, self.columns[draws].reshape(-1, width)],
                 self.priors.take(draws),
                 self.weight,
+                (of_rows, of_columns),
+                self.coefficients_of(draws),
                 learns_priors=False,
             )
             for _ in range(STEPS_OF_NEW_ROWS if chains.needs_acceptance(None) else 1):
                 chains.draw_factors((0,))
             rows[draws] = chains.rows
         return attrs.evolve(self, observed=observed, rows=rows)
+
+    def coefficients_of(self, draws: IntArray) -> tuple[CoefficientDraws, CoefficientDraws]:
+        """The coefficients of attributes of rows and columns in some draws, perhaps of none."""
+        if not self.coefficients:
+            absent = CoefficientDraws.absent(draws.size, self.design.width)
+            return absent, absent
+        rows, columns = (one.take(draws) for one in self.coefficients)
+        return rows, columns
 
 
 @stored
@@ -294,10 +325,11 @@ def sampled(posterior: Engine, seed: int, budget: Budget) -> tuple[Engine, Endin
         draws, diagnostics, ending = run_chains(chains, rng, budget)
         of_factors: Any = draws
         parts = of_factors.rows, of_factors.columns, of_factors.priors, chains.weight
-        return (
-            SampledFactors(posterior.observed, chains.design, *parts, evidence, diagnostics),
-            ending,
-        )
+        attributes: Any = ()
+        if posterior.state.has_attributes:
+            attributes = chains.attributes, of_factors.coefficients
+        answer = evidence, diagnostics, *attributes
+        return SampledFactors(posterior.observed, chains.design, *parts, *answer), ending
     assert isinstance(posterior, JointPosterior)
     of_rows = RowChains.begin(posterior, n_chains, rng)
     draws, diagnostics, ending = run_chains(of_rows, rng, budget)

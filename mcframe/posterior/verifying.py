@@ -196,19 +196,21 @@ def verify_posterior(
     n_draws: int = 4000,
     random_state: RandomState = 0,
     progress: bool | None = None,
+    row_attributes: Any = None,
+    column_attributes: Any = None,
 ) -> PosteriorVerification:
     """Compare the posterior that ``mc.posterior`` finds with draws from the exact one.
 
     The draws are those of the chains of ``mc.posterior(method="sampler")`` for the same Gaussian
-    factors, with the precisions, noise variances and thresholds that were found. Half of them
-    begin at the prior. So the difference is due to the approximations of the variational posterior
-    alone: Gaussian rows and columns, and in large tables their independence and quadratic bounds
-    on log likelihoods that are not Gaussian. Use it for small tables, since a sweep takes at least
-    a few milliseconds.
+    factors, with the precisions, noise variances, thresholds and scales of attributes that were
+    found. Half of them begin at the prior. So the difference is due to the approximations of the
+    variational posterior alone: Gaussian rows and columns, and in large tables their independence
+    and quadratic bounds on log likelihoods that are not Gaussian. Use it for small tables, since a
+    sweep takes at least a few milliseconds.
 
     Parameters
     ----------
-    model, data, factors, random_state : as in ``mc.posterior``
+    model, data, factors, random_state, row_attributes, column_attributes : as in ``mc.posterior``
     n_draws : int, default 4000
         The number of draws that are kept, over 8 chains. Each chain first discards 200 draws and
         half as many as it keeps.
@@ -242,6 +244,7 @@ def verify_posterior(
     shown = Options.progress(progress)
     seed = Options.random_state(random_state)
     options: Any = {"factors": factors, "random_state": seed, "progress": shown}
+    options |= {"row_attributes": row_attributes, "column_attributes": column_attributes}
     fitted = posterior(model, data, tol=1e-7, max_iter=5000, **options)
     engine, problem = fitted.engine, fitted.problem
     if not isinstance(engine, FactorPosterior):
