@@ -10,8 +10,11 @@ from scipy import sparse
 
 import mcframe as mc
 from mcframe.numerics import factor_loops as loops
+from mcframe.posterior.coefficient_draws import AttributedSide, CoefficientDraws
 from mcframe.posterior.coefficients import AttributeValues, Coefficients
 from mcframe.posterior.gaussians import Gaussians, gaussians_given
+from mcframe.posterior.method_choice import too_long
+from mcframe.posterior.verifying import gibbs_draws
 
 HIDDEN_ROWS, HIDDEN_COLUMNS = slice(-40, None), slice(-10, None)
 
@@ -250,14 +253,130 @@ def test_the_report_names_attributes():
     assert "people (4), cells (observed cells)" in str(answer)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_coefficients_are_drawn_as_dense_algebra_has_them(wide):
+    """Their mean and covariance given rows, where there are more rows than attributes or fewer."""
+    rng = np.random.default_rng(13)
+    m, n, p, k = 20_000, 6, 9 if wide else 3, 3
+    F = rng.normal(size=(n, p))
+    rows = rng.normal(size=(n, k))
+    precisions, of_rows = np.array([2.0, 2.0, 1.0]), np.full((n, k), 2.0)
+    kinds = np.array([0, 1, 0, 1, 0, 0])
+    of_rows[:, 2] = np.where(kinds, 3.0, 0.5)
+    scales = np.array([[0.7, 0.7, 0.2], [1.5, 1.5, 0.9]])
+    groups = [sparse.csr_array(F[:, :2]), sparse.csr_array(F[:, 2:])]
+    has_entries = np.arange(n) != 2
+    side = AttributedSide(
+        AttributeValues.of(groups), np.ones(k, bool), 2, scales, has_entries, kinds
+    )
+    draws = CoefficientDraws(np.zeros((m, p, k)), np.tile(scales, (m, 1, 1)))
+    numbers = np.tile(rows, (m, 1, 1))
+    given = np.tile(of_rows, (m, 1, 1)), np.ones((m, n, k))
+    side.draw(draws, numbers, given, np.tile(precisions, (m, 1)), rng, learns_scales=False)
+    for number in range(k):
+        D = scales[side.attributes.group_of, number]
+        seen, T = F[has_entries] * D, of_rows[has_entries, number]
+        covariance = np.linalg.inv(seen.T @ (T[:, None] * seen) + precisions[number] * np.eye(p))
+        mean = covariance @ seen.T @ (T * (rows[has_entries, number] - 1.0))
+        u = draws.u[:, :, number]
+        errors = np.sqrt(np.diag(covariance) / m)
+        assert np.max(np.abs(u.mean(axis=0) - mean) / errors) < 4.5
+        np.testing.assert_allclose(np.cov(u.T), covariance, atol=0.05 * np.max(covariance))
+    np.testing.assert_array_equal(
+        numbers[:, has_entries], given[1][:, has_entries] * 0.0 + rows[has_entries]
+    )
+    made = np.einsum("p,mpk,pk->mk", F[2], draws.u, scales[side.attributes.group_of])
+    np.testing.assert_allclose(numbers[:, 2], rows[2] + made)  # it follows from before, 0
+
+
+def test_the_sampler_is_the_reference_of_the_sweeps():
+    """At the same precisions, noise and scales: means, deviations, and rows without entries."""
+    y, _, F, G = table(14, n=90, d=30, share=0.5)
+    cells = np.ix_([*range(50), *range(50, 60)], [*range(24)])
+    y, F, G = y[cells], F[cells[0][:, 0]], G[cells[1][0]]
+    answer = posterior(y, factors=3, tol=1e-5, row_attributes=F, column_attributes=G)
+    rows, columns = np.indices(y.shape).reshape(2, -1)
+    draws = gibbs_draws(answer.engine, rows, columns, 400, np.random.default_rng(0))
+    means, sds = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
+    _, (mean,), (variance,) = answer.engine.mixture(rows, columns)
+    cold = (rows >= 50) | (columns >= 20)
+    for which in (cold, ~cold):
+        distances = np.abs(mean - means)[which] / sds[which]
+        assert np.median(distances) < 0.1
+        assert np.max(distances) < 0.5
+        assert 0.75 < np.median(variance[which] / sds[which] ** 2) < 1.15
+
+
+def test_the_sampler_predicts_cold_rows_and_columns(tmp_path):
+    y, z, F, G = table(15, n=90, d=60)
+    cells = np.ix_([*range(30), *range(50, 65)], [*range(12), *range(50, 54)])
+    y, z, F, G = y[cells], z[cells], F[cells[0][:, 0]], G[cells[1][0]]
+    given = {"row_attributes": {"people": F}, "column_attributes": G, "factors": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotConvergedWarning)
+        answer = posterior(y, method="sampler", max_iter=200, **given)
+    plain = posterior(y, factors=2)
+    rows, columns = slice(30, None), slice(12, None)
+    assert np.all(np.isnan(y[rows]))
+    assert np.all(np.isnan(y[:, columns]))
+    for cold in ((rows, slice(12)), (slice(30), columns)):
+        assert error(answer, z, *cold) < 0.9 * error(plain, z, *cold)
+    assert "attributes of rows people (4)" in " ".join(str(answer).split())
+    assert answer.engine.coefficients[0].u.shape == (answer.engine.n_draws, 4, 3)
+    new = {"x": y[rows]}
+    same = answer.condition(new, row_attributes={"people": F[rows]})
+    spread = answer.sd("x")[rows] / np.sqrt(answer.engine.n_draws)
+    differences = (same.predict("x") - answer.predict("x")[rows]) / spread
+    assert np.sqrt(np.mean(np.square(differences))) < 2.0  # deviations of rows are drawn anew
+    loaded = mc.load(answer.save(tmp_path / "answer.zip"))
+    both = [
+        one.predict_rows("x", new, row_attributes={"people": F[rows]}) for one in (answer, loaded)
+    ]
+    np.testing.assert_array_equal(*both)
+    with pytest.raises(mc.DataError, match="no row_attributes"):
+        answer.condition(new)
+
+
+def test_the_sampler_stands_where_it_takes_seconds():
+    y, _, F, _ = table(16, n=60, d=20)
+    wide = np.random.default_rng(0).normal(size=(60, 300))
+    answer = posterior(y, row_attributes=wide, column_attributes=np.ones(20), factors=1)
+    assert answer.engine.state.coefficient_counts == [59]  # with their mean taken off
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.NuclearNorm(1.0)])
+    given = {"row_attributes": F[:12, :1], "factors": 1, "method": "auto"}
+    table_of_12 = np.random.default_rng(1).normal(size=(12, 4))
+    assert "by the sampler" in mc.posterior(model, {"x": table_of_12}, **given).message
+    many = too_long(answer.engine.observed, 1, [1000])
+    assert many.startswith("chains would take")
+    assert not too_long(answer.engine.observed, 1)
+
+
+def test_ranks_of_what_tables_with_attributes_are_drawn_from():
+    rng = np.random.default_rng(0)
+    block = mc.Block("x", mc.Gaussian(variance=None), row_effects=True)
+    model = mc.Model([block], [mc.NuclearNorm(1.0)])
+    hidden = rng.random((10, 6)) < 0.3
+    hidden[0], hidden[:, 1] = True, True
+    given = {"row_attributes": rng.normal(size=(10, 2)), "column_attributes": rng.normal(size=6)}
+    found = mc.laws.check_posterior(
+        model,
+        {"x": (10, 6)},
+        method="sampler",
+        factors=1,
+        max_iter=60,
+        n_tables=5,
+        hidden={"x": hidden},
+        **given,
+    )
+    assert found.ranks["scales of attributes"].n == 5 * (1 + 1 + 1)  # factors twice, and effects
+    with pytest.raises(mc.ModelError, match="drawn before cells are hidden"):
+        mc.laws.check_posterior(model, {"x": (10, 6)}, row_attributes={"cells": "observed"})
+
+
 def test_methods_without_attributes_say_so(tmp_path):
     y, _, F, _ = table(11, n=100, d=40)
-    with pytest.raises(mc.BackendError, match="chains do not draw coefficients"):
-        posterior(y, row_attributes=F, method="sampler")
     with pytest.raises(mc.BackendError, match="checkpoint was given"):
         posterior(y, row_attributes=F, checkpoint=tmp_path / "checkpoint")
-    answer = posterior(y, row_attributes=F, method="auto")
-    assert "chains do not draw coefficients of attributes" in answer.message
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows()])
     with pytest.raises(mc.BackendError, match="no factors that could depend on attributes"):
         mc.posterior(model, {"x": y[:-40, :-10]}, row_attributes=F[:-40])

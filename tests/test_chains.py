@@ -11,7 +11,7 @@ import warnings
 import attrs
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import mcframe as mc
 from mcframe.posterior import chains as chains_module
@@ -22,8 +22,11 @@ CHAINS, ROUNDS = 1500, 6
 SHAPE, FACTORS = (5, 4), 2
 
 
-def chains_of(likelihood, weight, seed, **options):
-    """Chains of a table of a few entries, everything drawn from the prior."""
+def chains_of(likelihood, weight, seed, n_attributes=0, **options):
+    """Chains of a table of a few entries, everything drawn from the prior.
+
+    Where rows and columns have attributes, one row and one column have no entries.
+    """
     rng = np.random.default_rng(0)
     z = 0.5 * rng.standard_normal(SHAPE)
     shaped = z if likelihood.width == 1 else np.repeat(z[..., None], likelihood.width, axis=2)
@@ -34,11 +37,17 @@ def chains_of(likelihood, weight, seed, **options):
     else:
         flat = shaped.reshape(-1, *shaped.shape[2:])
         y = likelihood.sample(flat, rng).reshape(SHAPE)
-    y[0, 0] = np.nan
+    y[0, 0], attributes = np.nan, {}
+    if n_attributes:
+        y[1], y[:, 2] = np.nan, np.nan
+        rows = rng.standard_normal((SHAPE[0], n_attributes))
+        columns = rng.standard_normal((SHAPE[1], 2))
+        groups = {"some": rows[:, :1], "others": sparse.csr_array(rows[:, 1:])}
+        attributes = {"row_attributes": groups, "column_attributes": columns}
     model = mc.Model([mc.Block("y", likelihood, **options)], [mc.NuclearNorm(weight)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        posterior = mc.posterior(model, {"y": y}, factors=FACTORS, max_iter=5)
+        posterior = mc.posterior(model, {"y": y}, factors=FACTORS, max_iter=5, **attributes)
     count = CHAINS // 6 if posterior.engine.observed.fits_parameters else CHAINS
     chains = FactorChains.begin(posterior.engine, count, np.random.default_rng(seed))
     draw_from_prior(chains)
@@ -62,6 +71,15 @@ def statistics(chains):
     }
     found |= {f"row effects {r}": column for r, column in enumerate(priors.row_effects.T)}
     found |= {f"parameter {p}": column for p, column in enumerate(priors.parameters[0].T)}
+    found |= {"a row": chains.rows[:, 1, 0] ** 2, "a column": chains.columns[:, 2, -1] ** 2}
+    for side, draws in enumerate(chains.coefficients):
+        if draws.u.size:
+            scales = draws.scales.reshape(len(z), -1).T
+            found |= {f"scale {side} {s}": scale for s, scale in enumerate(scales)}
+            found[f"coefficients {side}"] = np.mean(np.square(draws.u), axis=(1, 2))
+            found[f"deviations {side}"] = np.mean(np.square(chains.deviations(side)), axis=(1, 2))
+            found[f"a coefficient {side}"] = draws.u[:, 0, 0]
+            found[f"the last one {side}"] = draws.u[:, -1, -1] ** 2
     return {name: values for name, values in found.items() if np.ptp(values) > 0.0}
 
 
@@ -135,6 +153,9 @@ WORDS = [
     (mc.Multinomial(3), 1.0, {}),
     (mc.Quantile(0.3), 1.0, {}),
     (mc.Bernoulli(), None, {"row_effects": True}),
+    (mc.Gaussian(variance=0.5), 1.0, {"n_attributes": 7}),
+    (mc.Gaussian(variance=None), None, {"n_attributes": 2, "row_effects": True}),
+    (mc.Bernoulli(), 1.0, {"n_attributes": 2, "bias": True, "effects_weight": 1.0}),
 ]
 
 

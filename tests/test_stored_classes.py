@@ -203,6 +203,7 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     attributes = {"row_attributes": numbers, "column_attributes": "observed"}
     table = {"x": np.arange(12.0).reshape(4, 3)}
     answers.append(mc.posterior(model, table, factors=1, **attributes))
+    answers.append(mc.posterior(model, table, method="sampler", factors=1, tol=0.3, **attributes))
     z = np.random.default_rng(0).standard_normal(300)
     shaped = pd.DataFrame({name: shape(z) for name, (shape, *_) in SHAPES.items()})
     answers.append(mc.complete(shaped))

@@ -28,9 +28,10 @@ from mcframe.laws import posterior_laws
 from mcframe.laws.posterior_laws import PosteriorCalibration, Template
 from mcframe.model import Problem
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.attributes import stored_attributes
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics, effective_sizes
-from mcframe.posterior.chains import ChainPriors, FactorChains
-from mcframe.posterior.estimation import PosteriorOptions
+from mcframe.posterior.chains import FactorChains, FactorDraws
+from mcframe.posterior.estimation import PosteriorOptions, with_attributes
 from mcframe.posterior.factor_state import initial_state
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import Observed
@@ -68,6 +69,19 @@ MODELS = {
     "counts, Poisson": (mc.Poisson(), 1.5, {}),
     "counts, negative binomial": (mc.NegativeBinomial(0.5), 1.5, {}),
     "durations, gamma": (mc.Gamma(shape=2.0), 1.5, {}),
+    "Gaussian, attributes of rows and columns": (
+        mc.Gaussian(variance=None),
+        1.0,
+        {"row_effects": True},
+    ),
+}
+# Of the models that have them. The first row and the first column have no entries.
+NORMAL = np.random.default_rng(0).standard_normal
+ATTRIBUTES = {
+    "Gaussian, attributes of rows and columns": {
+        "row_attributes": {"two": NORMAL((SHAPE[0], 2)), "one": NORMAL(SHAPE[0])},
+        "column_attributes": NORMAL((SHAPE[1], 2)),
+    },
 }
 
 
@@ -77,13 +91,24 @@ def model_of(name):
     return mc.Model([mc.Block("y", likelihood, **options)], [mc.NuclearNorm(weight)])
 
 
-def of_chains(model, n_tables, seed):
+def hidden_cells(name, rng):
+    """The cells that are hidden in all tables of the steps of the sampler."""
+    hidden = rng.random(SHAPE) < SHARE
+    if name in ATTRIBUTES:
+        hidden[0], hidden[:, 0] = True, True
+    return {"y": hidden}
+
+
+def of_chains(name, n_tables, seed):
     """The calibration of the sampler's steps, and the mean number of effective draws of z."""
-    began, rng = time.process_time(), np.random.default_rng(seed)
+    model, began, rng = model_of(name), time.process_time(), np.random.default_rng(seed)
     options = PosteriorOptions(
         method="sampler", factors=FACTORS, tol=None, max_iter=None, max_seconds=np.inf, n_jobs=1
     )
-    hidden = {"y": rng.random(SHAPE) < SHARE}
+    given = ATTRIBUTES.get(name, {})
+    sides = given.get("row_attributes"), given.get("column_attributes")
+    options.update(stored_attributes(*sides))
+    hidden = hidden_cells(name, rng)
     template = Template.of(model, {"y": SHAPE}, rng)
     tasks, n_redrawn = template.tasks(n_tables, SHARE, hidden, options, rng)
     problem = Problem.bind(tasks[0].model, tasks[0].data)
@@ -94,6 +119,7 @@ def of_chains(model, n_tables, seed):
     state = initial_state(observed, FACTORS, model.terms[0].weight, rng)
     about_zero = np.zeros_like(state.priors.bias_means)
     state = attrs.evolve(state, priors=attrs.evolve(state.priors, bias_means=about_zero))
+    state = with_attributes(observed, state, options)
     begin = FactorPosterior(PosteriorRows(observed), observed, state)
     chains = FactorChains.begin(begin, n_tables, rng)
     draw_from_prior(chains)
@@ -102,21 +128,23 @@ def of_chains(model, n_tables, seed):
     for sweep in range(BURN_IN + SPACING * DRAWS):
         chains.sweep()
         if sweep >= BURN_IN and (sweep - BURN_IN) % SPACING == SPACING - 1:
-            states.append((chains.rows.copy(), chains.columns.copy(), chains.priors.copy()))
+            states.append(chains.snapshot())
     tables, sizes = [], []
     for t, task in enumerate(tasks):
-        rows, columns = (np.array([state[side][t] for state in states]) for side in (0, 1))
-        priors = ChainPriors.joined([state[2].take(np.array([t])) for state in states])
-        sizes.append(np.mean(effective_sizes(np.einsum("snk,sdk->snd", rows, columns)[None])))
+        draws = FactorDraws.joined([state.take(np.array([t])) for state in states])
+        z = np.einsum("snk,sdk->snd", draws.rows, draws.columns)
+        sizes.append(np.mean(effective_sizes(z[None])))
         engine = SampledFactors(
             observed,
             chains.design,
-            rows,
-            columns,
-            priors,
+            draws.rows,
+            draws.columns,
+            draws.priors,
             chains.weight,
             -np.inf,
             SamplerDiagnostics(1, sweep + 1, BURN_IN, DRAWS, 1.0, DRAWS, 0, (1.0, 1.0)),
+            chains.attributes,
+            draws.coefficients,
         )
         posterior = Posterior(
             problem,
@@ -145,7 +173,7 @@ def line_of(name, method, n_tables, seed):
     """What is stored of one model and method."""
     effective = None
     if method == "chains":
-        answer, effective = of_chains(model_of(name), n_tables, seed)
+        answer, effective = of_chains(name, n_tables, seed)
     else:
         answer = mc.laws.check_posterior(
             model_of(name),
@@ -158,6 +186,7 @@ def line_of(name, method, n_tables, seed):
             tol=0.1 if method == "sampler" else None,
             random_state=seed,
             progress=False,
+            **ATTRIBUTES.get(name, {}),
         )
     print(answer, flush=True)
     kinds = {

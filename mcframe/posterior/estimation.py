@@ -154,9 +154,10 @@ class CoordinateAscent:
         """
         assert self.engine is not None
         assert self.ending is not None
-        has_factors = isinstance(self.engine, FactorPosterior)
-        n_factors = self.engine.n_factors if has_factors else None
-        reason = reason or too_long(self.engine.observed, n_factors)
+        size: tuple[Any, ...] = (None,)
+        if isinstance(self.engine, FactorPosterior):
+            size = self.engine.n_factors, self.engine.state.coefficient_counts
+        reason = reason or too_long(self.engine.observed, *size)
         if reason:
             self.stay_variational(reason)
             return

@@ -174,6 +174,12 @@ class FactorState(Broadcast):
         """True if means of rows or columns depend on attributes."""
         return self.row_coefficients is not None or self.column_coefficients is not None
 
+    @property
+    def coefficient_counts(self) -> list[int]:
+        """The counts of attributes, or of rows or columns where these are fewer."""
+        sides = self.row_coefficients, self.column_coefficients
+        return [min(side.attributes.shape) for side in sides if side is not None]
+
     def noise_of_predictors(self, observed: Observed) -> Array:
         """The variance of the noise in the predictors of each block, 0 where there is none."""
         blocks = observed.blocks

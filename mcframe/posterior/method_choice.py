@@ -1,5 +1,7 @@
 """The choice of ``mc.posterior(method="auto")``: chains where they take seconds."""
 
+from collections.abc import Sequence
+
 from mcframe.backends.reference import cost_in_words
 from mcframe.contracts.likelihood import GaussianNoise, LogisticTerms
 from mcframe.contracts.term import PriorOfRows
@@ -16,21 +18,26 @@ TYPICAL_SWEEPS, MOST_SWEEPS_RATIO = 2_000, 3
 SWEEP_SECONDS, ENTRY_SECONDS, FACTOR_SECONDS = 2.5e-3, 5e-8, 8e-8
 # How many times faster a sweep of factors is where every loss is a parabola or has logistic terms.
 COMPILED_SPEED = 3.0
+# Seconds of a sweep for each pair of attributes, or of rows where these are fewer, of a chain.
+PAIR_SECONDS = 4e-8
 
 
-def too_long(observed: Observed, n_factors: int | None) -> str:
+def too_long(observed: Observed, n_factors: int | None, n_coefficients: Sequence[int] = ()) -> str:
     """The reason against chains that are expected to take longer than seconds, or "".
 
     Gaussian rows have no factors: a step of a row of d columns costs as much as one of d / 4.
     Likelihoods that are not Gaussian need twice as long, for proposals and their acceptance.
+    ``n_coefficients`` are the unknowns of the equations for coefficients, of rows and of columns.
     """
     losses = [block.unfitted for block in observed.blocks]
     compiled = all(isinstance(loss, GaussianNoise | LogisticTerms) for loss in losses)
     speed = COMPILED_SPEED if compiled and n_factors is not None else 1.0
     n_factors = max(observed.shape[1] // 4, 1) if n_factors is None else n_factors
     an_entry = (1 + observed.needs_bounds) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
-    n_entries = chain_count(observed) * observed.n_entries
-    seconds = TYPICAL_SWEEPS * (SWEEP_SECONDS + n_entries * an_entry) / speed
+    n_chains = chain_count(observed)
+    seconds = (SWEEP_SECONDS + n_chains * observed.n_entries * an_entry) / speed
+    seconds += sum(SWEEP_SECONDS + n_chains * PAIR_SECONDS * n**2 for n in n_coefficients)
+    seconds *= TYPICAL_SWEEPS
     if seconds <= MAX_SAMPLER_SECONDS:
         return ""
     return f"chains would take {cost_in_words(seconds)}"
