@@ -88,6 +88,18 @@ def test_attributes_that_do_not_vary_change_nothing():
         assert answer.evidence == plain.evidence
 
 
+@pytest.mark.parametrize("method", ["variational", "sampler"])
+def test_effects_alone_take_attributes(method):
+    y, _, F, G = table(17, n=60, d=20)
+    y = np.random.default_rng(0).normal(size=(12, 4)) + F[:12, :1]
+    given = {"row_attributes": F[:12], "column_attributes": G[:4], "row_effects": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotConvergedWarning)
+        answer = posterior(y, factors=0, method=method, max_iter=40, **given)
+    assert np.all(np.isfinite(answer.predict("x")))
+    assert np.all(answer.sd("x") > 0.0)
+
+
 def test_noise_as_attributes_loses_next_to_nothing():
     y, z, _, _ = table(3)
     rng = np.random.default_rng(0)

@@ -10,10 +10,12 @@ import warnings
 import attrs
 import numpy as np
 import pytest
+from scipy import sparse
 
 import mcframe as mc
 from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
 from mcframe.fitting import checkpoints as keeping
+from mcframe.model import Problem
 from mcframe.partitions import fit_partitions as partitions
 from mcframe.partitions.executor import OneByOne, PartCache
 from mcframe.partitions.partitioned_data import RowsInMemory
@@ -131,7 +133,35 @@ def test_random_models_have_one_posterior_however_their_rows_are_cut(seed):
     drawn = case(seed, largest=20, scales=3.0)
     blocks = [attrs.evolve(block, reduce="sum") for block in drawn.model.blocks]
     model = attrs.evolve(drawn.model, blocks=blocks)
-    check_partitions(model, drawn.data, drawn.n_factors, (1, 3, 7), max_iter=6)
+    options = {}
+    if seed % 3 == 0:  # of columns of Z
+        n_columns = Problem.bind(model, drawn.data).shape[1]
+        sizes = np.array([1.0, 1e6, 1e-6])
+        options["column_attributes"] = sizes * np.random.default_rng(seed).normal(
+            size=(n_columns, 3)
+        )
+    check_partitions(model, drawn.data, drawn.n_factors, (1, 3, 7), max_iter=6, **options)
+
+
+@pytest.mark.parametrize("word", [LEARNED, mc.Bernoulli()], ids=repr)
+def test_columns_have_attributes_however_rows_are_cut(word):
+    model, rng = model_of(word, bias=True, row_effects=True), np.random.default_rng(0)
+    groups = {"numbers": rng.normal(size=(6, 2)), "signs": sparse.csr_array(np.eye(6)[:, :2])}
+    x = table(word)
+    x[:, 4] = np.nan
+    whole, found = check_partitions(model, {"x": x}, 2, max_iter=8, column_attributes=groups)
+    assert found.engine.state.column_coefficients is not None
+    assert str(found.engine.attributes) == str(whole.engine.attributes)
+
+
+def test_attributes_that_need_all_rows_are_refused_by_name():
+    model, data = model_of(LEARNED), RowsInMemory({"x": table(LEARNED)}, 3)
+    with pytest.raises(mc.BackendError, match=r"row_attributes: rows in partitions were given"):
+        mc.posterior(model, data, row_attributes=np.ones((23, 1)))
+    with pytest.raises(
+        mc.BackendError, match=r"column_attributes\['cells'\]='observed' was given"
+    ):
+        mc.posterior(model, data, column_attributes={"cells": "observed"})
 
 
 def test_columns_in_another_order_have_the_same_posterior():

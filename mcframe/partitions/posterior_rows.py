@@ -37,14 +37,15 @@ class PartitionedPosteriorRows:
 
     def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
         """The sums over all rows; bounds of entries are kept by this key."""
-        sums: RowSums = self.partitions.sum(row_sums, PART, summaries, state, key)
+        of_parts = state.without_column_coefficients
+        sums: RowSums = self.partitions.sum(row_sums, PART, summaries, of_parts, key)
         self.partitions.forget(state.columns)
         self.partitions.forget(state.priors)
         return sums
 
     def fitted(self, observed: Observed, state: FactorState) -> Observed:
         """The entries with the parameters of likelihoods that suit the predictors best."""
-        return fitted_in_parts(self.partitions, observed, state)
+        return fitted_in_parts(self.partitions, observed, state.without_column_coefficients)
 
     def rows_given(
         self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState

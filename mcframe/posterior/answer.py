@@ -992,8 +992,8 @@ def posterior(
         dict has several groups, by names; each group has a variance of coefficients of its own,
         which is learned. Numbers of arrays and frames count in standard units, and a gap as the
         mean; those of sparse matrices as they are. ``condition`` takes attributes of new rows.
-        Under the sampler coefficients are drawn, and the scales of groups. Not with rows in
-        partitions or a checkpoint.
+        Under the sampler coefficients are drawn, and the scales of groups. Not with a
+        checkpoint; of rows in partitions columns may have attributes, but not "observed".
 
     Returns
     -------

@@ -241,7 +241,8 @@ class Coefficients(Broadcast):
         n_groups, group_of = len(self.scales), self.attributes.group_of
         sums = np.array([np.bincount(group_of, column, n_groups) for column in squares.T]).T
         means = sums / np.bincount(group_of, minlength=n_groups)[:, None]
-        means[:, :n_factors] = np.mean(means[:, :n_factors], axis=1, keepdims=True)
+        if n_factors:
+            means[:, :n_factors] = np.mean(means[:, :n_factors], axis=1, keepdims=True)
         growth = np.sqrt(np.where(self.free, np.maximum(means, TINY), 1.0))
         shrinking = 1.0 / growth[group_of]
         rows, columns = np.tril_indices(self.free.size)

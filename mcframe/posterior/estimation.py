@@ -21,7 +21,7 @@ from mcframe.contracts.wording import wording
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
-from mcframe.posterior.attributes import read_attributes
+from mcframe.posterior.attributes import OBSERVED, raw_groups, read_attributes
 from mcframe.posterior.coefficients import Coefficients
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.factor_state import FactorState, initial_state
@@ -307,10 +307,11 @@ def estimate(
             options["tol"] = options["max_iter"] = None
         began, factors = time.perf_counter(), options["factors"]
         if has_attributes(options):
-            refuse_beside_attributes(model, data, checkpoint)
+            refuse_beside_attributes(model, checkpoint)
         ascent = CoordinateAscent(budget_of(options, ROWS_TOL, DEFAULT_SWEEPS), began)
         store = store_of(data)
         if isinstance(store, EstimatingStore):
+            refuse_attributes_in_parts(options)
             demand_posterior(model, model.terms)
             if samples:
                 raise BackendError(
@@ -382,15 +383,25 @@ def has_attributes(options: PosteriorOptions) -> bool:
     return any(options.get(name) is not None for name in ("row_attributes", "column_attributes"))
 
 
-def refuse_beside_attributes(model: Model, data: Any, checkpoint: object) -> None:
+def refuse_attributes_in_parts(options: PosteriorOptions) -> None:
+    """Raise a ``BackendError`` where attributes need all rows in this process."""
+    if options.get("row_attributes") is not None:
+        raise BackendError(
+            "row_attributes: rows in partitions were given, and attributes of rows need all rows"
+            " in this process; give arrays, or drop the attributes (column_attributes may stay)"
+        )
+    for name, group in raw_groups(options.get("column_attributes"), "column_attributes").items():
+        if is_word(group, OBSERVED):
+            raise BackendError(
+                f"{name}={OBSERVED!r} was given with rows in partitions, and no process knows all"
+                " rows in which a column is observed; give numbers, or data in arrays"
+            )
+
+
+def refuse_beside_attributes(model: Model, checkpoint: object) -> None:
     """Raise a ``BackendError`` where something else was given that takes no attributes."""
     reason = ""
-    if store_of(data) is not None:
-        reason = (
-            "rows in partitions were given, and attributes need all rows in this process; give"
-            " arrays, or drop the attributes"
-        )
-    elif checkpoint is not None:
+    if checkpoint is not None:
         reason = (
             "checkpoint was given, and coefficients of attributes are not kept in it; drop it, and"
             " save the answer by posterior.save(path)"

@@ -175,6 +175,11 @@ class FactorState(Broadcast):
         return self.row_coefficients is not None or self.column_coefficients is not None
 
     @property
+    def without_column_coefficients(self) -> "FactorState":
+        """What rows need: the columns, on which their attributes have had their effect."""
+        return attrs.evolve(self, column_coefficients=None)
+
+    @property
     def coefficient_counts(self) -> list[int]:
         """The counts of attributes, or of rows or columns where these are fewer."""
         sides = self.row_coefficients, self.column_coefficients

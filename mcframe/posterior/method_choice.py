@@ -14,12 +14,11 @@ MAX_SAMPLER_SECONDS = 15.0
 MAX_R_HAT = 1.05
 # Sweeps that most small tables need, and how many times as many are made at most.
 TYPICAL_SWEEPS, MOST_SWEEPS_RATIO = 2_000, 3
-# Seconds of a sweep: at least, for an entry of a chain, and for each factor more.
+# Seconds of a sweep: at least, for an entry of a chain, and for each factor more. A pair of
+# attributes, or of rows with entries where these are fewer, is an entry of equations.
 SWEEP_SECONDS, ENTRY_SECONDS, FACTOR_SECONDS = 2.5e-3, 5e-8, 8e-8
 # How many times faster a sweep of factors is where every loss is a parabola or has logistic terms.
 COMPILED_SPEED = 3.0
-# Seconds of a sweep for each pair of attributes, or of rows where these are fewer, of a chain.
-PAIR_SECONDS = 4e-8
 
 
 def too_long(observed: Observed, n_factors: int | None, n_coefficients: Sequence[int] = ()) -> str:
@@ -36,7 +35,7 @@ def too_long(observed: Observed, n_factors: int | None, n_coefficients: Sequence
     an_entry = (1 + observed.needs_bounds) * (ENTRY_SECONDS + FACTOR_SECONDS * n_factors)
     n_chains = chain_count(observed)
     seconds = (SWEEP_SECONDS + n_chains * observed.n_entries * an_entry) / speed
-    seconds += sum(SWEEP_SECONDS + n_chains * PAIR_SECONDS * n**2 for n in n_coefficients)
+    seconds += sum(SWEEP_SECONDS + n_chains * ENTRY_SECONDS * n**2 for n in n_coefficients)
     seconds *= TYPICAL_SWEEPS
     if seconds <= MAX_SAMPLER_SECONDS:
         return ""
