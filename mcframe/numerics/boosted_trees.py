@@ -10,8 +10,7 @@ from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.stored_classes import stored
 
 # Trees, leaves of a tree, the shrinkage of a tree, the share of the features that a split may
-# take, and the bins of a feature. On seven nonlinear tables 40 trees of 8 leaves gained a tenth
-# less, and forests of extremely randomised trees a third less.
+# take, and the bins of a feature.
 TREES, LEAVES, SHRINKAGE, FEATURE_SHARE, BINS = 60, 12, 0.1, 0.6, 64
 # The fewest rows of a leaf: a part of all rows within these limits.
 ROWS_OVER_LEAF, FEWEST_LEAF_ROWS, MOST_LEAF_ROWS = 20, 5, 20
