@@ -262,7 +262,8 @@ def test_attributes_of_new_rows_are_those_of_the_fit():
 def test_the_report_names_attributes():
     y, _, F, _ = table(10, n=100, d=40)
     answer = posterior(y, row_attributes={"people": F, "cells": "observed"})
-    assert "people (4), cells (observed cells)" in str(answer)
+    text = "attributes of rows x_i = A'f_i + d_i, f = people (4), cells (observed cells)"
+    assert text in " ".join(str(answer).split())
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -333,7 +334,7 @@ def test_the_sampler_predicts_cold_rows_and_columns(tmp_path):
     assert np.all(np.isnan(y[:, columns]))
     for cold in ((rows, slice(12)), (slice(30), columns)):
         assert error(answer, z, *cold) < 0.9 * error(plain, z, *cold)
-    assert "attributes of rows people (4)" in " ".join(str(answer).split())
+    assert "attributes of columns w_j = B'g_j + e_j, g = 3" in " ".join(str(answer).split())
     assert answer.engine.coefficients[0].u.shape == (answer.engine.n_draws, 4, 3)
     new = {"x": y[rows]}
     same = answer.condition(new, row_attributes={"people": F[rows]})

@@ -11,21 +11,18 @@ and NDCG@10 of all films but those that a user rated in the training part, are t
 ``ratings.py``. The fits of mcframe have gaps of at most 1e-2.
 """
 
-import argparse
 import itertools
-import pathlib
 import statistics
 import time
 import warnings
 
 import numpy as np
-from pages import DOCUMENT, markdown, write_part
-from ratings import GOOD, first_films, implicit, judged, parts, told
-from runs import Runs, seeds_of
+from pages import markdown
+from ratings import GOOD, compare, implicit, judged, parts, told
+from runs import seeds_of
 from scipy import sparse
 
 import mcframe as mc
-from mcframe.datasets import read_ratings
 from mcframe.selection import HeldOutRisk
 
 MEASURE, TOL = "ndcg of all films", 1e-2
@@ -173,31 +170,7 @@ def report(runs):
 
 def main(arguments=None):
     """Run what has not been run, then write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", nargs="+", type=int, default=range(3))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument("--page", action="store_true", help="write the table into docs/quality.md")
-    parser.add_argument("--quick", action="store_true", help="those of 80 films by 80 users")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ranking-results"))
-    options = parser.parse_args(arguments)
-    runs = Runs(options.out, ("seed", "method"), options.again)
-    ratings = read_ratings("movielens100k.npz")
-    if options.quick:
-        ratings = first_films(ratings, 80)
-    for seed in options.seeds:
-        for name in options.methods:
-            run = {"seed": seed, "method": name}
-            if "failed" not in (runs.get(run) or {"failed": ""}):
-                continue
-            try:
-                runs.add(run | run_once(name, ratings, seed))
-            except ImportError as error:
-                runs.add(run | {"failed": f"absent: {error}"})
-    lines = report(runs.latest())
-    runs.write_table(lines)
-    if options.page:
-        write_part(DOCUMENT, "ranking", lines)
+    compare(arguments, __doc__, METHODS, run_once, report, "ranking")
 
 
 if __name__ == "__main__":

@@ -363,13 +363,23 @@ def told(setting):
 
 def main(arguments=None):
     """Run what has not been run, then write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    compare(arguments, __doc__, METHODS, run_once, report, "ratings")
+
+
+def compare(arguments, description, methods, run_method, lines_of, part):
+    """The command of a comparison of methods on MovieLens 100k: runs, and their report.
+
+    ``run_method(name, ratings, seed)`` is a dict, ``lines_of(runs)`` the report, and ``part``
+    names the default folder and the part of docs/quality.md. A method whose package is absent
+    says so.
+    """
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--seeds", nargs="+", type=int, default=range(3))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=list(methods), default=list(methods))
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
     parser.add_argument("--page", action="store_true", help="write the table into docs/quality.md")
     parser.add_argument("--quick", action="store_true", help="those of 80 films by 80 users")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ratings-results"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(f"{part}-results"))
     options = parser.parse_args(arguments)
     runs = Runs(options.out, ("seed", "method"), options.again)
     ratings = read_ratings("movielens100k.npz")
@@ -378,20 +388,16 @@ def main(arguments=None):
     for seed in options.seeds:
         for name in options.methods:
             run = {"seed": seed, "method": name}
-            if "failed" in (runs.get(run) or {"failed": ""}):
-                runs.add(run | attempted(name, ratings, seed))
-    lines = report(runs.latest())
+            if "failed" not in (runs.get(run) or {"failed": ""}):
+                continue
+            try:
+                runs.add(run | run_method(name, ratings, seed))
+            except ImportError as error:
+                runs.add(run | {"failed": f"absent: {error}"})
+    lines = lines_of(runs.latest())
     runs.write_table(lines)
     if options.page:
-        write_part(DOCUMENT, "ratings", lines)
-
-
-def attempted(name, ratings, seed):
-    """A run, or that the package is absent."""
-    try:
-        return run_once(name, ratings, seed)
-    except ImportError as error:
-        return {"failed": f"absent: {error}"}
+        write_part(DOCUMENT, part, lines)
 
 
 def first_films(ratings, count):

@@ -156,7 +156,8 @@ def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
 
     Notes
     -----
-    The rule by which ``auto`` chooses stands in the notes of ``fit``.
+    The rule by which ``auto`` chooses stands in the notes of ``fit``. Attributes of rows and
+    columns are no part of a model but of its posterior, whose text has their formula.
 
     Examples
     --------

@@ -129,24 +129,24 @@ class AttributedSide:
                 yield np.array([place])
 
     @cached_property
-    def known(self) -> Any:
+    def of_rows_with_entries(self) -> Any:
         """The attributes of rows with entries."""
         return self.attributes.matrix[self.has_entries]
 
     @property
     def is_wide(self) -> bool:
         """True if there are more attributes than rows with entries."""
-        return bool(self.known.shape[1] > self.known.shape[0])
+        return bool(self.of_rows_with_entries.shape[1] > self.of_rows_with_entries.shape[0])
 
     @cached_property
     def products(self) -> Array:
         """F'F of the rows of each kind (kinds x p x p), or FF' of each group (groups x n x n)."""
-        known, kinds = self.known, self.kinds[self.has_entries]
+        attributes, kinds = self.of_rows_with_entries, self.kinds[self.has_entries]
         if self.is_wide:
             of_group = self.attributes.group_of
-            groups = (known[:, of_group == g] for g in range(len(self.reference_scales)))
+            groups = (attributes[:, of_group == g] for g in range(len(self.reference_scales)))
             return np.array([(one @ one.T).toarray() for one in groups])
-        of_kinds = (known[kinds == kind] for kind in range(int(np.max(kinds, initial=0)) + 1))
+        of_kinds = (attributes[kinds == kind] for kind in range(int(np.max(kinds, initial=0)) + 1))
         return np.array([(one.T @ one).toarray() for one in of_kinds])
 
     def contributions(self, matrix: Any, u: Array) -> Array:
@@ -202,11 +202,12 @@ class AttributedSide:
         rows = numbers[:, self.has_entries] - means
         before = self.prior_means(draws)
         for places in self.numbers_together:
-            given = rows[:, :, places], of_rows[:, :, places], precisions[:, places]
-            self.draw_coefficients(draws, places, *given, rng)
+            numbers_of = rows[:, :, places], of_rows[:, :, places]
+            of_coefficients = precisions[:, places]
+            self.draw_coefficients(draws, places, *numbers_of, of_coefficients, rng)
             if learns_scales:
-                self.draw_scales_of_contributions(draws, places, given[2], rng)
-                self.draw_scales_given_coefficients(draws, places, *given[:2], rng)
+                self.draw_scales_of_contributions(draws, places, of_coefficients, rng)
+                self.draw_scales_given_coefficients(draws, places, *numbers_of, rng)
         moves = self.prior_means(draws) - before
         numbers[:, ~self.has_entries] += moves[:, ~self.has_entries]
 
@@ -220,18 +221,18 @@ class AttributedSide:
         rng: np.random.Generator,
     ) -> None:
         """Draw the coefficients of some numbers, in units where they and rows have variance 1."""
-        root, known = np.sqrt(precisions)[:, None], self.known
+        root, attributes = np.sqrt(precisions)[:, None], self.of_rows_with_entries
         weights = np.sqrt(of_rows[:, :, 0] / precisions[:, :1])
         scales = draws.scales[:, :, places[0]]
         of_attributes = scales[:, self.attributes.group_of]
         u = rng.standard_normal((len(rows), self.count, places.size))
         noise = rng.standard_normal(rows.shape)
         left: Array = rows * np.sqrt(of_rows) - noise
-        left -= weights[..., None] * self.contributions(known, of_attributes[..., None] * u)
+        left -= weights[..., None] * self.contributions(attributes, of_attributes[..., None] * u)
         if self.is_wide:
             system = np.einsum("mg,gij->mij", np.square(scales), self.products)
             left = solved(system, weights, left)
-        right = self.contributions(known.T, weights[..., None] * left)
+        right = self.contributions(attributes.T, weights[..., None] * left)
         right *= of_attributes[..., None]
         if not self.is_wide:
             of_kinds = self.of_kinds(np.square(weights))
@@ -281,7 +282,7 @@ class AttributedSide:
         """Draw the scale of each group in turn, coefficients and rows with entries as they are."""
         group_of, u = self.attributes.group_of, draws.u[:, :, places]
         parts = [
-            self.contributions(self.known[:, group_of == g], u[:, group_of == g])
+            self.contributions(self.of_rows_with_entries[:, group_of == g], u[:, group_of == g])
             for g in range(len(self.reference_scales))
         ]
         scales, reference = draws.scales[:, :, places[0]], self.reference_scales[:, places[0]]

@@ -281,9 +281,16 @@ class FactorPosterior(SingleDistribution):
 
 
 def described_groups(groups: Sequence[tuple[AttributeGroup, ...]]) -> dict[str, str]:
-    """The groups of attributes of rows and of columns as text, by what they are of."""
-    sides = zip(("attributes of rows", "attributes of columns"), groups, strict=False)
-    return {side: ", ".join(map(str, of_side)) for side, of_side in sides if of_side}
+    """What prior means depend on, of rows and of columns: the formula, and groups by name."""
+    formulas = {
+        "attributes of rows": "x_i = A'f_i + d_i, f",
+        "attributes of columns": "w_j = B'g_j + e_j, g",
+    }
+    return {
+        side: f"{formula} = {', '.join(map(str, of_side))}"
+        for (side, formula), of_side in zip(formulas.items(), groups, strict=False)
+        if of_side
+    }
 
 
 def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:
