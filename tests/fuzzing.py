@@ -698,6 +698,15 @@ def check_relations(completed, table):
 GAPS = [None, [], [-99, "ND"], ["?", "<5", 9], "no", {"numbers": [0]}, {"coded": -99}, {"no": 1}]
 
 
+# Weights of the rows of a table, over many orders of magnitude.
+ROW_WEIGHTS = [
+    [1.0, 2.0, 5.0] * 8,
+    [10.0 ** (k % 7) for k in range(24)],
+    np.geomspace(1e-200, 1e200, 24),
+    np.full(24, 3),
+]
+
+
 def with_time(draw, table):
     """A table, mostly with a column of times beside its rows, and what may be given as time."""
     frame, kind = nw.from_native(table), draw(st.sampled_from(["none", "numbers", "dates"]))
@@ -727,6 +736,9 @@ def completes(draw):
         ),
         "where": st.sampled_from([None, None, None, "half", "nowhere", True]),
         "nonlinear": st.sampled_from([False, False, True]),
+        "row_weights": st.sampled_from(
+            [*[None] * 4, *ROW_WEIGHTS, *nw.from_native(table).columns, [0.0] * 24]
+        ),
         "progress": st.booleans(),
     }
     if draw(st.integers(0, 3)) == 0:

@@ -1191,6 +1191,10 @@ def posterior_models(draw):
         if components == 1 and len(wide[0]) > 1 and draw(st.booleans()):
             groups = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=98, max_size=98))]
             terms = [mc.GaussianRows(groups=groups[: len(wide[0])])]
+        elif all(isinstance(block.likelihood, mc.Gaussian) for block in blocks):
+            exponents = draw(st.lists(st.integers(-9, 9), min_size=99, max_size=99))
+            weights = 10.0 ** np.resize(exponents, len(wide[0]))
+            terms = [mc.GaussianRows(components=components, row_weights=weights)]
     else:
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         terms = [rows_of_any_scale(draw, rng, blocks, wide)]

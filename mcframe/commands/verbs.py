@@ -124,6 +124,11 @@ def add_verbs(commands: Subparsers) -> None:
         metavar="COLUMN",
         help="by which rows are ordered, in their groups: the rows before and after predict a row",
     )
+    command.add_argument(
+        "--row-weights",
+        metavar="COLUMN",
+        help="how many of a population each row stands for, such as the weights of a survey",
+    )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)
     add_identifiers(command)
@@ -321,8 +326,8 @@ def impute(arguments: argparse.Namespace) -> Report:
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     within = arguments.relation_tolerance
     if arguments.model:
-        for option in ("relation", "groups", "time"):
-            if getattr(arguments, option):
+        for option in ("relation", "groups", "time", "row-weights"):
+            if getattr(arguments, option.replace("-", "_")):
                 raise ModelError(f"--{option} is without --model; leave one of them out")
         declared = declared_table(arguments)
         answer: Fit | Posterior
@@ -343,6 +348,7 @@ def impute(arguments: argparse.Namespace) -> Report:
             random_state=arguments.seed,
             groups=arguments.groups,
             time=arguments.time,
+            row_weights=arguments.row_weights,
             relations=[relation(text, within) for text in arguments.relation] or None,
         )
     identifiers = identifiers_of(completed.declared, arguments.id)

@@ -278,6 +278,8 @@ class PriorOfRows(Term):
     prior_rows: float | None = None
     #: The groups of the rows, whose means are Gaussian themselves; None without groups.
     groups: RowGroups | None = None
+    #: How many of a population each row stands for, above 0 (n,); None for one.
+    row_weights: Array | None = None
 
     @property
     def gaussian(self) -> tuple[Array, Array] | None:

@@ -252,6 +252,8 @@ class IncompleteRows:
         Together they have all rows.
     group_of_row : array of integers (n,) or None
         Where rows belong to groups that have means of their own.
+    row_weights : array (n,) or None
+        How often each row counts in sums over rows; None for once.
     """
 
     values: Array
@@ -260,6 +262,7 @@ class IncompleteRows:
     constants: Array
     groups: tuple[WoodburyRows, ...]
     group_of_row: IntArray | None = None
+    row_weights: Array | None = None  # not in files of earlier versions
 
     @classmethod
     def of(
@@ -268,6 +271,7 @@ class IncompleteRows:
         precisions: Array,
         variances: Array,
         group_of_row: IntArray | None = None,
+        row_weights: Array | None = None,
     ) -> "IncompleteRows":
         """Rows (n x d) that are NaN where missing.
 
@@ -278,6 +282,7 @@ class IncompleteRows:
             0 where missing.
         variances : array (d,)
         group_of_row : array of integers (n,), optional
+        row_weights : array (n,), optional
         """
         observed = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
         observed_precisions = np.where(observed, precisions, 0.0)
@@ -306,12 +311,21 @@ class IncompleteRows:
             constants,
             groups,
             group_of_row,
+            row_weights,
+        )
+
+    def with_numbers(self, values: Array, precisions: Array) -> "IncompleteRows":
+        """The same rows where these are their numbers, as ``of`` has them."""
+        return IncompleteRows.of(
+            values, precisions, self.variances, self.group_of_row, self.row_weights
         )
 
     def take(self, rows: IntArray) -> "IncompleteRows":
         """Some of the rows."""
         groups = None if self.group_of_row is None else self.group_of_row[rows]
-        return IncompleteRows.of(self.values[rows], self.precisions[rows], self.variances, groups)
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        parts = self.values[rows], self.precisions[rows]
+        return IncompleteRows.of(*parts, self.variances, groups, weights)
 
     def minus(self, offsets: Array) -> "IncompleteRows":
         """The rows less numbers (n x d)."""
@@ -323,6 +337,11 @@ class IncompleteRows:
         """The group of each row, where rows have groups."""
         assert self.group_of_row is not None
         return self.group_of_row
+
+    @property
+    def counts(self) -> Array:
+        """How often each row counts (n,)."""
+        return np.ones(len(self.values)) if self.row_weights is None else self.row_weights
 
     @property
     def noise(self) -> Array:
@@ -342,9 +361,9 @@ class Expectation:
     Attributes
     ----------
     evidence : array (n,)
-        The log density of each row's observed numbers.
+        The log density of each row's observed numbers, times how often the row counts.
     responsibilities : array (n x C)
-        The probability of each component given the row.
+        The probability of each component given the row, times that.
     weights : array (C,)
         The sum of the responsibilities.
     shifts : array (C x d)
@@ -387,13 +406,15 @@ def expectation(table: IncompleteRows, rows: RowMixture) -> Expectation:
     n, n_components = len(table.values), len(rows.means)
     evidence, weights = np.empty(n), np.empty((n, n_components))
     shifts, scatters = np.zeros_like(rows.means), np.zeros_like(rows.covariances)
+    counts = table.counts
     for group in table.groups:
 
         def sums_of(
             block: IntArray, base_covariances: Array, solve: Solve, sign: float = group.sign
         ) -> tuple[Array, Array]:
             f_sums = np.zeros_like(base_covariances)
-            solutions, evidence[block], weights[block] = solve(f_sums, f_sums[:0])
+            solutions, evidence[block], probabilities = solve(f_sums, f_sums[:0])
+            weights[block] = counts[block, None] * probabilities
             weighted = weights[block].T[:, :, None] * solutions
             f_sums += np.tril(f_sums, -1).transpose(0, 2, 1)
             square = weighted.transpose(0, 2, 1) @ solutions - sign * f_sums
@@ -406,8 +427,8 @@ def expectation(table: IncompleteRows, rows: RowMixture) -> Expectation:
         scatters += (
             base_covariances @ square @ base_covariances + total[:, None, None] * base_covariances
         )
-    summed = np.sum(weights, axis=0)
-    return Expectation(evidence + table.constants, weights, summed, shifts, scatters)
+    evidence = counts * (evidence + table.constants)
+    return Expectation(evidence, weights, np.sum(weights, axis=0), shifts, scatters)
 
 
 def evidence_of(table: IncompleteRows, rows: RowMixture) -> tuple[Array, Array]:
@@ -452,10 +473,11 @@ def map_blocks(
 
     ``solve(f_sums, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
     of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by
-    responsibilities to ``f_sums`` (C x d x d), in their lower triangles, and writes the variances
-    of z (C x b x d). An array without components means that these are not needed.
+    responsibilities, times how often rows count, to ``f_sums`` (C x d x d), in their lower
+    triangles, and writes the variances of z (C x b x d). An array without components means that
+    these are not needed.
     """
-    n_components = len(rows.means)
+    n_components, counts = len(rows.means), table.counts
     base_covariances, logs = group.base_covariances(rows)
     log_weights = rows.log_shares - 0.5 * logs
     size = max(
@@ -484,8 +506,8 @@ def map_blocks(
             solve_rows(
                 starts, group.places, group.root_differences,
                 group.differs_from_previous[first : first + block.size],
-                group.sign, base_covariances, log_weights, squares, right_sides, solutions, work,
-                evidence, weights, f_sums, variances,
+                group.sign, base_covariances, log_weights, counts[block], squares, right_sides,
+                solutions, work, evidence, weights, f_sums, variances,
             )  # fmt: skip
             return solutions, evidence, weights
 
@@ -558,8 +580,8 @@ def invert(matrix, panel, columns, factors):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, fastmath=FAST_MATH)
 def solve_rows(  # type: ignore[no-untyped-def]
-    starts, places, roots, differs, sign, base_covariances, log_weights, squares, right_sides,
-    solutions, work, evidence, weights, f_sums, variances,
+    starts, places, roots, differs, sign, base_covariances, log_weights, row_weights, squares,
+    right_sides, solutions, work, evidence, weights, f_sums, variances,
 ):  # fmt: skip
     """Log evidence, responsibilities and g of some rows.
 
@@ -628,7 +650,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
         evidence[row] = largest + np.log(total)
         for c in range(n_components):
             weights[row, c] /= total
-            pattern_weights[c] += weights[row, c]
+            pattern_weights[c] += row_weights[row] * weights[row, c]
     if needs_sums and starts.size > 1:
         last = starts[-1]
         add_f_sums(places[last - count : last], work, pattern_weights, f_sums)

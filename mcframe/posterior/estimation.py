@@ -11,7 +11,7 @@ from mcframe.backends import Budget, checked_budget
 from mcframe.backends.loop import CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, warn_caller
-from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
+from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound, GaussianNoise
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.row_stores import RowStore, store_of
 from mcframe.contracts.stored_classes import stored
@@ -355,6 +355,8 @@ def estimate(
             raise BackendError(WIDE_MESSAGE)
         if prior.groups is not None and (samples or wide):
             raise ModelError(refusal_of_groups(prior, wide))
+        if prior.row_weights is not None:
+            refuse_row_weights(problem.model, prior, observed, samples)
         budget = ascent.budget
         ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
         if samples:
@@ -376,6 +378,24 @@ def refusal_of_groups(prior: PriorOfRows, wide: bool) -> str:
         f"{prior.word}: groups were given, and chains have none; take method='variational', or no"
         " groups"
     )
+
+
+def refuse_row_weights(
+    model: Model, prior: PriorOfRows, observed: Observed, samples: bool
+) -> None:
+    """Raise a ``ModelError`` where rows cannot count by weights: under the sampler, of labels."""
+    if samples:
+        raise ModelError(
+            f"{prior.word}: row_weights were given, and chains have none; take"
+            " method='variational', or no row_weights"
+        )
+    for block, declared in zip(observed.blocks, model.blocks, strict=True):
+        if not isinstance(block.unfitted, GaussianNoise):
+            raise ModelError(
+                f"{prior.word}: row_weights were given, and block {declared.name!r} is not"
+                " Gaussian; its pseudo-observations know no weights. Declare it as numbers, as"
+                " mc.complete does, or leave out row_weights"
+            )
 
 
 def has_attributes(options: PosteriorOptions) -> bool:

@@ -266,6 +266,7 @@ def joint_sweeps(
             random_state=seed,
             group_of_row=None if groups is None else groups.numbers,
             n_groups=0 if groups is None else groups.count,
+            row_weights=term.row_weights,
         )
     else:
         rows = rows_of_gaussian(dense.values, dense.precisions, *gaussian)

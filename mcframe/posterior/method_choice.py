@@ -48,6 +48,8 @@ def reason_against(prior: PriorOfRows, observed: Observed, is_wide: bool) -> str
         return ""
     if prior.groups is not None:
         return "rows have groups, which chains have not"
+    if prior.row_weights is not None:
+        return "rows have weights, which chains have not"
     if is_wide:
         return "the table has too many columns for its rows"
     if prior.prior_rows is None and observed.needs_bounds:

@@ -253,6 +253,11 @@ def tables_of_rows(
             f"{prior.word}: the prior of covariances between groups is an estimate from the table,"
             " so that no tables can be drawn from it; leave out groups"
         )
+    if prior.row_weights is not None:
+        raise ModelError(
+            f"{prior.word}: row_weights say how rows of a table count, and not how they are drawn;"
+            " leave them out"
+        )
     if prior.components != 1:
         raise ModelError(
             f"{prior.word}(components={prior.components!r}): the prior of a mixture is an estimate"

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
@@ -91,23 +92,30 @@ class DrawnComponents(ChainState):
 
     @classmethod
     def given_rows(
-        cls, prior: RowsPrior, z: Array, components: IntArray, count: int, rng: np.random.Generator
+        cls,
+        prior: RowsPrior,
+        z: Array,
+        components: IntArray,
+        count: int,
+        rng: np.random.Generator,
+        row_weights: Array | float = 1.0,
     ) -> "DrawnComponents":
         """A draw of each chain given rows z (m x n x d) and their components (m x n) of a count.
 
-        Where the strength of the prior is learned, it is drawn first, means and covariances
-        integrated over.
+        ``row_weights`` (n,) are how often rows count. Where the strength of the prior is learned,
+        it is drawn first, means and covariances integrated over.
         """
         m, _, d = z.shape
         weights, shifts = np.empty((m, count)), np.empty((m, count, d))
         scatters = np.empty((m, count, d, d))
         for c in range(count):
-            members = components == c
+            members = (components == c) * row_weights
             weights[:, c] = np.sum(members, axis=1)
-            deviations = members[:, :, None] * (z - prior.mean)
-            sums, n = np.sum(deviations, axis=1), np.maximum(weights[:, c], 1.0)[:, None]
-            shifts[:, c] = sums / n
-            deviations -= members[:, :, None] * shifts[:, None, c]
+            deviations = z - prior.mean
+            sums = np.einsum("mn,mnd->md", members, deviations)
+            shifts[:, c] = sums / np.maximum(weights[:, c], TINY)[:, None]
+            deviations -= shifts[:, None, c]
+            deviations *= np.sqrt(members)[:, :, None]
             scatters[:, c] = deviations.swapaxes(1, 2) @ deviations
         counts = prior.mean_rows + weights
         outer = shifts[..., None] * shifts[..., None, :]
@@ -282,7 +290,7 @@ def augmented(
     for sweep in range(AUGMENTED_BURN_IN + AUGMENTED_SPACING * DRAWS_OF_CHAIN):
         z, component = rows_given(components, rows, rng)
         components = DrawnComponents.given_rows(
-            parameters.prior, z, component, components.count, rng
+            parameters.prior, z, component, components.count, rng, rows.counts
         )
         beyond = sweep - AUGMENTED_BURN_IN
         if beyond >= 0 and beyond % AUGMENTED_SPACING == 0:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
 from mcframe.model.transforms import grouped
@@ -71,6 +72,7 @@ def fit_rows(
     limits: RowLimits | None = None,
     group_of_row: IntArray | None = None,
     n_groups: int = 0,
+    row_weights: Array | None = None,
 ) -> RowsPosterior:
     """Return the posterior of rows whose means and covariances are estimated from them.
 
@@ -105,11 +107,17 @@ def fit_rows(
         The group of each row, from 0 to ``n_groups - 1``, of one component: then the means of
         groups are Gaussian, and rows are about these (``posterior.grouped_rows``).
     n_groups : int
+    row_weights : array (n,), optional
+        Above 0; rows that have them have no groups. Rows count in proportion to these, and
+        together as ``counts_of_rows`` has them: the bound is that of a weighted log likelihood
+        (Pfeffermann, International Statistical Review 61, 1993).
     """
-    means, variances = first_moments(values, precisions)
+    if row_weights is not None:
+        row_weights = counts_of_seen_rows(row_weights, values, precisions)
+    means, variances = first_moments(values, precisions, row_weights)
     if limits is not None:
         means, variances = limited_moments(limits, values, means, variances)
-    all_rows = IncompleteRows.of(values, precisions, variances, group_of_row)
+    all_rows = IncompleteRows.of(values, precisions, variances, group_of_row, row_weights)
     if limits is not None:
         if not limits.precisions.any():
             independent = RowMixture(np.zeros(1), means[None], np.diag(variances)[None])
@@ -225,7 +233,7 @@ def best_n_components(
     numbers = np.where(table.precisions > 0.0, table.values, np.nan)
     held_out, tol = drawn_from_columns(numbers, seed), TRIAL_TOL_RATIO * tol
     remaining = held_out.remaining({BLOCK_NAME: numbers})[BLOCK_NAME]
-    training = IncompleteRows.of(remaining, table.precisions, table.variances)
+    training = table.with_numbers(remaining, table.precisions)
     held = held_out.values[BLOCK_NAME]
     single, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
     best, highest, n_worse = 1, log_density(table, held, training, single), 0
@@ -269,7 +277,7 @@ def log_density(
     logs = -0.5 * (np.square(deviations) / variances + np.log(variances))
     with np.errstate(divide="ignore"):
         logs += np.log(cells.responsibilities[rows].T)
-    return float(np.sum(logsumexp(logs, axis=0)))
+    return float(table.counts[rows] @ logsumexp(logs, axis=0))
 
 
 def fit_one_component(
@@ -288,18 +296,30 @@ def fit_one_component(
     return variational_em(table, attrs.evolve(parameters, prior=prior), tol, max_steps)
 
 
-def first_moments(values: Array, precisions: Array) -> tuple[Array, Array]:
+def counts_of_seen_rows(row_weights: Array, values: Array, precisions: Array) -> Array:
+    """How often rows with these weights count, together as the effective number of those seen."""
+    seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
+    rows, counts = np.flatnonzero(seen.any(axis=1)), np.ones(len(values))
+    if rows.size:
+        counts[rows] = counts_of_rows(row_weights[rows])
+    return counts
+
+
+def first_moments(
+    values: Array, precisions: Array, row_weights: Array | None = None
+) -> tuple[Array, Array]:
     """The means and variances of independent columns, which are the centre of the prior.
 
     The variance of z is that of the numbers less that of the noise, and at least a quarter of
     that; of a column without numbers 1.
     """
     seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
-    counts = np.maximum(np.count_nonzero(seen, axis=0), 1)
+    shares = seen if row_weights is None else seen * row_weights[:, None]
+    shares = shares / np.where(seen.any(axis=0), np.sum(shares, axis=0), 1.0)
     numbers = np.where(seen, values, 0.0)
-    means = np.sum(numbers, axis=0) / counts
-    squares = np.sum(np.square(np.where(seen, numbers - means, 0.0)), axis=0) / counts
-    noise = np.sum(1.0 / np.where(seen, precisions, np.inf), axis=0) / counts
+    means = np.sum(shares * numbers, axis=0)
+    squares = np.sum(shares * np.square(np.where(seen, numbers - means, 0.0)), axis=0)
+    noise = np.sum(shares / np.where(seen, precisions, np.inf), axis=0)
     variances = np.where(seen.any(axis=0), np.maximum(squares - noise, 0.25 * noise), 1.0)
     return means, variances
 
@@ -321,12 +341,14 @@ def parameters_of_clusters(
         warnings.simplefilter("ignore")  # that there are fewer different rows than clusters
         clusters = KMeans(number, n_init=3, random_state=seed % 2**32)
         labels = clusters.fit_predict(deviations / np.sqrt(np.diag(covariance)))
-    members = np.eye(number)[labels]
+    members = np.eye(number)[labels] * table.counts[:, None]
     mean_variances = (members.T @ cells.variances[0])[:, :, None] * np.eye(d)
     scatters = (
         np.array([(deviations.T * membership) @ deviations for membership in members.T])
         + mean_variances
     )
     weights = np.sum(members, axis=0)
-    moments = Expectation(cells.evidence, members, weights, members.T @ deviations, scatters)
+    moments = Expectation(
+        table.counts * cells.evidence, members, weights, members.T @ deviations, scatters
+    )
     return prior.m_step(moments, np.tile(prior.mean, (number, 1)))

@@ -128,7 +128,7 @@ class RowLimits:
         precisions = table.precisions.copy()
         values[self.rows, self.columns] = self.values
         precisions[self.rows, self.columns] = self.precisions
-        return IncompleteRows.of(values, precisions, table.variances, table.group_of_row)
+        return table.with_numbers(values, precisions)
 
     def rows_concerned(self, table: IncompleteRows) -> IntArray:
         """The rows whose distribution the sites change: where groups are, all of a group."""

@@ -286,9 +286,9 @@ class RowsPosterior:
 
     def with_numbers(self, values: Array, precisions: Array) -> "RowsPosterior":
         """The posterior of these rows where these are their numbers, and none has limits."""
-        groups = self.table.group_of_row
-        table = IncompleteRows.of(values, precisions, self.table.variances, groups)
-        return attrs.evolve(self, limits=None).observing(table)
+        return attrs.evolve(self, limits=None).observing(
+            self.table.with_numbers(values, precisions)
+        )
 
     def within(self, limits: RowLimits) -> "RowsPosterior":
         """The posterior of these rows with limits of numbers that are missing."""
@@ -320,8 +320,7 @@ class RowsPosterior:
         For pseudo-observations, which change with the posterior of z. ``evidence`` is that of the
         parameters before the step.
         """
-        groups = self.table.group_of_row
-        table = IncompleteRows.of(values, precisions, self.table.variances, groups)
+        table = self.table.with_numbers(values, precisions)
         if self.parameters is None:
             return posterior_given(table, self.components)
         after, evidence = self.parameters.step(table)
@@ -345,7 +344,7 @@ def posterior_given(table: IncompleteRows, components: RowDistribution) -> RowsP
     """The posterior of the rows of a table given the distribution of a row."""
     components = components.conditioned(table)
     by_row, responsibilities = components.evidence(table)
-    return RowsPosterior(components, table, responsibilities, float(np.sum(by_row)))
+    return RowsPosterior(components, table, responsibilities, float(table.counts @ by_row))
 
 
 def posterior_of(

@@ -49,11 +49,14 @@ class WideMoments:
     means : array (n x d)
     spreads : array (d,)
         The sums of the variances over rows.
+    counts : array (n,)
+        How often each row counts, in these sums, too.
     """
 
     evidence: Array
     means: Array
     spreads: Array
+    counts: Array
 
 
 @stored(renamed_fields={"choices": "rows_grid"})
@@ -89,16 +92,17 @@ class WidePrior:
     @property
     def without_rows(self) -> "WideParameters":
         """The distribution of the parameters without any rows."""
-        return WideParameters(self, np.zeros((0, self.mean.size)), np.zeros(self.mean.size))
+        no_rows = np.zeros((0, self.mean.size))
+        return WideParameters(self, no_rows, np.zeros(self.mean.size), np.zeros(0))
 
     def m_step(self, moments: WideMoments) -> "WideParameters":
         """The distribution of the parameters that maximises the evidence lower bound."""
-        after = WideParameters(self, moments.means, moments.spreads)
+        after = WideParameters(self, moments.means, moments.spreads, moments.counts)
         return attrs.evolve(after, prior=self.with_best_rows(after)) if self.learned else after
 
     def with_best_rows(self, after: "WideParameters") -> "WidePrior":
         """The prior whose ``rows`` are most probable given these scatters."""
-        d, n = self.mean.size, len(after.means_of_rows)
+        d, n = self.mean.size, after.n_rows
         relative = after.spreads / self.variances
         loadings = after.loadings / np.sqrt(self.variances)[:, None]
         rows = np.append(self.rows_grid, self.rows)
@@ -127,40 +131,55 @@ class WideParameters(EMParameters[WideMoments]):
         The posterior means of the rows.
     spreads : array (d,)
         The sums of their variances.
+    row_weights : array (n,) or None
+        How often each row counts; None for once.
     """
 
     prior: WidePrior
     means_of_rows: Array
     spreads: Array
+    row_weights: Array | None = None  # not in files of earlier versions
+
+    @property
+    def counts_of_rows(self) -> Array:
+        """How often each row counts (n,)."""
+        return np.ones(len(self.means_of_rows)) if self.row_weights is None else self.row_weights
+
+    @property
+    def n_rows(self) -> float:
+        """The number of rows, as often as they count."""
+        return float(np.sum(self.counts_of_rows))
 
     @property
     def counts(self) -> Array:
         """The number of rows that the mean counts as, those of its prior included (1,)."""
-        return np.array([self.prior.mean_rows + len(self.means_of_rows)])
+        return np.array([self.prior.mean_rows + self.n_rows])
 
     @property
     def degrees(self) -> Array:
         """The degrees of freedom (1,)."""
-        return np.array([self.prior.degrees + len(self.means_of_rows)])
+        return np.array([self.prior.degrees + self.n_rows])
 
     @property
     def row_mean(self) -> Array:
         """The mean of the rows (d,)."""
-        n = len(self.means_of_rows)
-        return np.asarray(np.mean(self.means_of_rows, axis=0) if n else self.prior.mean)
+        if not len(self.means_of_rows):
+            return self.prior.mean
+        return np.asarray(self.counts_of_rows @ self.means_of_rows / self.n_rows)
 
     @property
     def mean(self) -> Array:
         """m."""
-        share = len(self.means_of_rows) / float(self.counts[0])
+        share = self.n_rows / float(self.counts[0])
         return np.asarray(self.prior.mean + share * (self.row_mean - self.prior.mean))
 
     @cached_property
     def loadings(self) -> Array:
         """The rows about their mean, and that about the prior's (d x (n + 1))."""
-        n, centre = len(self.means_of_rows), self.row_mean
+        n, centre = self.n_rows, self.row_mean
         weight = np.sqrt(self.prior.mean_rows * n / float(self.counts[0]))
-        return np.vstack([self.means_of_rows - centre, weight * (centre - self.prior.mean)]).T
+        about_mean = np.sqrt(self.counts_of_rows)[:, None] * (self.means_of_rows - centre)
+        return np.vstack([about_mean, weight * (centre - self.prior.mean)]).T
 
     def rows_with(self, factor: float, log_share: float = 0.0) -> LowRankRows:
         """Rows with so many times the scatter as covariance."""
@@ -191,7 +210,7 @@ class WideParameters(EMParameters[WideMoments]):
         posterior, whose precision is Q + P with the inverse Q of the expected covariance:
         ``(sum_j log(Q_jj + P_j) - log det(Q + P)) / 2``.
         """
-        rows = self.expected
+        rows, counts = self.expected, table.counts
         precisions, log_determinant = rows.precisions, rows.log_determinant
         evidence, means = np.empty(len(table.values)), np.empty(table.values.shape)
         spreads = np.zeros(self.spreads.size)
@@ -201,8 +220,9 @@ class WideParameters(EMParameters[WideMoments]):
                 float(np.sum(np.log(given_others))) - row.log_determinant + log_determinant
             )
             means[i] = row.mean
-            spreads += 1.0 / given_others
-        return WideMoments(evidence + table.constants + rows.log_share, means, spreads)
+            spreads += counts[i] / given_others
+        evidence = counts * (evidence + table.constants + rows.log_share)
+        return WideMoments(evidence, means, spreads, counts)
 
     def m_step(self, moments: WideMoments) -> "WideParameters":
         """The parameters after a step."""
@@ -229,7 +249,7 @@ class WideParameters(EMParameters[WideMoments]):
         prior, scatter, d = self.prior, self.rows_with(1.0), self.prior.mean.size
         log_prior = 0.0
         if prior.learned:
-            log_prior = float(log_prior_of_rows(prior.rows, len(self.means_of_rows)))
+            log_prior = float(log_prior_of_rows(prior.rows, self.n_rows))
         return -log_prior + divergence(
             d,
             (float(self.degrees[0]), prior.degrees),

@@ -10,6 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS, RESULT_ROUNDING
 from mcframe.contracts.row_groups import RowGroups
+from mcframe.contracts.row_weights import checked_row_weights
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
@@ -41,6 +42,13 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     estimated, and means of groups of few rows are drawn to the common mean. A step takes about
     ``4 n m^3`` multiplications more.
 
+    With ``row_weights``, such as those of a survey, each row counts in proportion to its weight
+    where mean and covariance are estimated: these are then those of the population, also where
+    rows of some kinds are in the table more often than in the population. The estimate maximises
+    a weighted log likelihood (Pfeffermann, International Statistical Review 61, 1993), in which
+    all rows together count as ``(sum w)^2 / sum w^2`` rows (Kish, Survey Sampling, 1965). Each row
+    is filled from its own numbers, whatever its weight.
+
     Without a covariance, mean and covariance are estimated from the rows, and with ``components``
     those of a mixture of Gaussians. ``mc.posterior`` does this; ``mc.fit`` needs a covariance,
     since otherwise the problem is not convex. A step over n rows of d columns, m of them missing,
@@ -69,6 +77,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     groups : sequence with a label for each row, optional
         Such as the school of each pupil; at least 2 groups, which may have one row each. Only with
         one component, and without a covariance.
+    row_weights : sequence with a number above 0 for each row, optional
+        How many of the population a row stands for; only their ratios matter. Without a
+        covariance and groups, for Gaussian blocks, and not under the sampler.
 
     Raises
     ------
@@ -103,9 +114,21 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     components: int | str = attrs.field(default=1, kw_only=True)
     prior_rows: float | None = attrs.field(default=None, kw_only=True)
     groups: Any = attrs.field(default=None, kw_only=True)
+    row_weights: Array | None = attrs.field(
+        default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False, kw_only=True
+    )
 
     def __attrs_post_init__(self) -> None:
         check_components(self.components, self.covariance)
+        if self.row_weights is not None:
+            weights = checked_row_weights(self.row_weights, "GaussianRows: row_weights")
+            object.__setattr__(self, "row_weights", weights)
+            if self.covariance is not None or self.groups is not None:
+                other = "a covariance" if self.covariance is not None else "groups"
+                raise ModelError(
+                    f"GaussianRows: row_weights beside {other} was given; weights say how rows"
+                    " count where one covariance is estimated. Leave out one of the two"
+                )
         if self.groups is not None:
             object.__setattr__(self, "groups", RowGroups.of(self.groups))
             check_groups(self.groups, self.components, self.covariance)
@@ -171,6 +194,11 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
                 f"GaussianRows: groups has {self.groups.numbers.size} labels; one for each of"
                 f" the {shape[0]} rows is needed"
             )
+        if self.row_weights is not None and shape[0] != self.row_weights.size:
+            raise DataError(
+                f"GaussianRows: row_weights has {self.row_weights.size} numbers; one for each of"
+                f" the {shape[0]} rows is needed"
+            )
         if self.mean is not None and shape[1] != self.mean.size:
             raise DataError(
                 f"GaussianRows: a covariance of {self.mean.size} columns was given;"
@@ -230,10 +258,11 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
             return f"{self.weight:g}/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)"
         if self.groups is not None:
             return "Σ_i −log N(z_i | u_g(i), W) + Σ_g −log N(u_g | m, B)"
+        sum_over_rows = "Σ_i −" if self.row_weights is None else "Σ_i −w_i "
         if self.components == 1:
-            return "Σ_i −log N(z_i | m, C)"
+            return f"{sum_over_rows}log N(z_i | m, C)"
         last = "K" if self.components == "auto" else self.components
-        return f"Σ_i −log Σ_(k=1..{last}) π_k N(z_i | m_k, C_k)"
+        return f"{sum_over_rows}log Σ_(k=1..{last}) π_k N(z_i | m_k, C_k)"
 
 
 def check_groups(groups: RowGroups, components: object, covariance: object) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.stored_classes import stored
 from mcframe.runtime.machine import limits_blas
 from mcframe.tables.coding import Coding
@@ -58,7 +58,9 @@ class ColumnScores:
 
 
 @limits_blas  # threads wait for one another at numbers as few as these
-def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
+def calibrated(
+    coding: CodingT, codes: Array, raw: RawPredictions, weights: Array | None = None
+) -> CodingT:
     """Return the coding with probabilities that fit held-out codes.
 
     Labels and levels get the coefficient and the offsets with the largest likelihood, classes
@@ -70,30 +72,29 @@ def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
         Held-out values.
     raw : RawPredictions (n x width of the coding)
         What was predicted of them.
+    weights : array (n,), optional
+        How often each of them counts; by default once.
     """
+    weights = np.ones(codes.size) if weights is None else weights
     if isinstance(coding, SemiContinuous):
         part = RawPredictions(*(numbers[:, :1] for numbers in raw.parts))
-        return attrs.evolve(coding, part=calibrated(coding.part, coding.parts(codes), part))
+        fitted_part = calibrated(coding.part, coding.parts(codes), part, weights)
+        return attrs.evolve(coding, part=fitted_part)
     if not codes.size or not isinstance(coding, Indicator):
         return coding
     places = codes.astype(np.intp)
-    shares = tuple(coding.constant_answer(codes)[0].tolist())
+    shares = tuple(coding.constant_answer(codes, weights)[0].tolist())
     fitted = attrs.evolve(coding, shares=shares, smoothing=1.0 / (codes.size + 2.0))
     fitted = fitted.with_reference(raw.variances)
     if isinstance(fitted, Indicators):
         explained = fitted.explained_share(raw.variances)
-        discriminant = Discriminant.of(raw.means, explained, codes, fitted.width)
+        discriminant = Discriminant.of(raw.means, explained, codes, fitted.width, weights)
         fitted = attrs.evolve(fitted, discriminant=discriminant)
     scores, offset_factors = fitted.scores(raw.means, raw.variances)
     slope, offsets = most_likely(
-        scores, places, offset_factors, fitted.log_shares, fitted.usual_slope
+        scores, places, offset_factors, fitted.log_shares, fitted.usual_slope, weights
     )
     return attrs.evolve(fitted, slope=slope, offsets=offsets)
-
-
-def observed(codes: Array) -> Array:
-    """Return the numbers that are not missing."""
-    return codes[~np.isnan(codes)]
 
 
 def calibrated_and_scored(
@@ -103,6 +104,7 @@ def calibrated_and_scored(
     predictions_of_folds: Sequence[RawPredictions],
     missingness: Missingness,
     final_predictions: RawPredictions | None = None,
+    row_weights: Array | None = None,
 ) -> tuple[Coding, ColumnScores]:
     """Return the coding of a column, fitted to its held-out entries, and the losses at these.
 
@@ -122,30 +124,34 @@ def calibrated_and_scored(
     missingness : Missingness
     final_predictions : RawPredictions, optional
         Those of the final fit, each held-out entry from the rest of its row.
+    row_weights : array (n,), optional
+        How often each row counts, in fits, constants and losses.
     """
-    folds, observed_codes, all_held = (
+    folds, observed, all_held = (
         range(len(masks)),
-        observed(codes),
+        np.flatnonzero(~np.isnan(codes)),
         np.logical_or.reduce(masks),
     )
+    counts = np.ones(codes.size) if row_weights is None else row_weights
+    score_weights = counts * missingness.weights
 
     def fitted(to: Iterable[int]) -> Coding:
-        pairs = [(codes[masks[k]], predictions_of_folds[k].at(masks[k])) for k in to]
-        if not pairs:
+        parts = [(masks[k], predictions_of_folds[k].at(masks[k])) for k in to]
+        if not parts:
             return coding
-        return calibrated(
-            coding, np.concatenate([c for c, _ in pairs]), joined(r for _, r in pairs)
-        )
+        held = np.concatenate([np.flatnonzero(mask) for mask, _ in parts])
+        return calibrated(coding, codes[held], joined(raw for _, raw in parts), counts[held])
 
     def losses(
-        fold_coding: Coding, predictions: RawPredictions, hidden: Array, remaining: Array
+        fold_coding: Coding, predictions: RawPredictions, held: Mask, remaining: IntArray
     ) -> Array:
         """Losses of answers and of a constant, then their errors (4 x n_hidden)."""
+        hidden, of_remaining = codes[held], (codes[remaining], counts[remaining])
         answer, constant = (
             fold_coding.decode(predictions.means, predictions.variances),
-            fold_coding.constant(remaining),
+            fold_coding.constant(*of_remaining),
         )
-        answers = np.repeat(fold_coding.constant_answer(remaining), hidden.size, axis=0)
+        answers = np.repeat(fold_coding.constant_answer(*of_remaining), hidden.size, axis=0)
         losses_and_errors = (
             fold_coding.losses(answer, hidden),
             fold_coding.losses(answers, hidden),
@@ -154,27 +160,25 @@ def calibrated_and_scored(
         )
         return np.array(losses_and_errors)
 
-    def sums_of(adjust: Callable[[Coding, Array], Coding]) -> Array:
+    def sums_of(adjust: Callable[[Coding, IntArray], Coding]) -> Array:
         """Return weighted sums over folds of losses and errors (4,), as ``losses`` has them.
 
         Those of the answers are at least those of the final fit.
         """
         sums = np.zeros(4)
         for k in folds:
-            hidden, remaining = codes[masks[k]], observed(np.where(masks[k], np.nan, codes))
-            remaining = remaining if remaining.size else hidden
+            remaining = observed[~masks[k][observed]]
+            remaining = remaining if remaining.size else observed
             predictions = predictions_of_folds[k].at(masks[k])
             fold_coding = adjust(
                 codings_of_other_folds[k].with_reference(predictions.variances), remaining
             )
-            sums += (
-                losses(fold_coding, predictions, hidden, remaining) @ missingness.weights[masks[k]]
-            )
+            sums += losses(fold_coding, predictions, masks[k], remaining) @ score_weights[masks[k]]
         if final_predictions is not None:
-            fold_coding, hidden = adjust(final_coding, observed_codes), codes[all_held]
+            predictions = final_predictions.at(all_held)
             final_losses = (
-                losses(fold_coding, final_predictions.at(all_held), hidden, observed_codes)
-                @ missingness.weights[all_held]
+                losses(adjust(final_coding, observed), predictions, all_held, observed)
+                @ score_weights[all_held]
             )
             sums[[0, 2]] = np.maximum(sums, final_losses)[[0, 2]]
         return sums
@@ -184,20 +188,21 @@ def calibrated_and_scored(
     if final_predictions is not None:
         final_coding = final_coding.with_reference(final_predictions.at(all_held).variances)
     sums = sums_of(lambda fitted_coding, _: fitted_coding)
+    of_observed = codes[observed], counts[observed]
     if isinstance(final_coding, Indicator):
         if sums[0] <= sums[1] and sums[2] > sums[3]:
             final_coding, sums = (
-                final_coding.filling(observed_codes),
-                sums_of(lambda fitted_coding, remaining: fitted_coding.filling(remaining)),
+                final_coding.filling(*of_observed),
+                sums_of(lambda of_fold, rows: of_fold.filling(codes[rows], counts[rows])),
             )
             sums[2] = sums[3]
         if sums[0] > sums[1]:  # the same probabilities everywhere
             final_coding, sums[0], sums[2] = (
-                final_coding.as_constant(observed_codes),
+                final_coding.as_constant(*of_observed),
                 sums[1],
                 sums[3],
             )
-    weight = sum(float(np.sum(missingness.weights[mask])) for mask in masks)
+    weight = sum(float(np.sum(score_weights[mask])) for mask in masks)
     return final_coding, ColumnScores(
         loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,
         error=coding.error(float(sums[2] / weight)),
@@ -216,11 +221,13 @@ def calibrated_columns(
     moments: Sequence[HeldOutMoments],
     missingness: Sequence[Missingness],
     final_moments: HeldOutMoments | None = None,
+    row_weights: Array | None = None,
 ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
     """Columns with codings fitted to held-out entries, and the scores of those with any.
 
     Codes (n x number of columns) are held out where ``masks`` says so, fold by fold. ``moments``
-    are their predictions, and ``final_moments`` those of the final fit for all of them.
+    are their predictions, and ``final_moments`` those of the final fit for all of them. Rows count
+    as often as ``row_weights`` (n,) say.
     """
     calibrated, scores, first = list(columns), {}, 0
     for k, column in enumerate(columns):
@@ -234,6 +241,7 @@ def calibrated_columns(
                 [fold.of_columns(numbers) for fold in moments],
                 missingness[k],
                 None if final_moments is None else final_moments.of_columns(numbers),
+                row_weights,
             )
             calibrated[k] = attrs.evolve(column, coding=coding)
         first = end

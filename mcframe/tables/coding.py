@@ -78,7 +78,7 @@ class BaseCoding(ABC):
         """The coding for which these are variances of held-out entries, if it reads them."""
         return self
 
-    def filling(self, codes: Array) -> Self:
+    def filling(self, codes: Array, weights: Array | None = None) -> Self:
         """The coding whose best value is that of these codes, everywhere, if it is fitted."""
         return self
 
@@ -292,13 +292,13 @@ class Numbers(BaseCoding):
         """The loss of a prediction at each of the observed numbers."""
         return self.errors(answer, codes)
 
-    def constant(self, codes: Array) -> float:
+    def constant(self, codes: Array, weights: Array | None = None) -> float:
         """The mean: the one number for all observed ones that has the least error."""
-        return float(np.mean(codes))
+        return float(np.average(codes, weights=weights))
 
-    def constant_answer(self, codes: Array) -> Array:
+    def constant_answer(self, codes: Array, weights: Array | None = None) -> Array:
         """The answer (1,) that is the same everywhere: the mean."""
-        return np.array([self.constant(codes)])
+        return np.array([self.constant(codes, weights)])
 
     def errors(self, predicted: Array, codes: Array) -> Array:
         """Squares of the differences, 0 where predictions are right."""
@@ -332,9 +332,9 @@ class Counts(Numbers):
         excess = np.maximum(answer, 0.0) - codes  # 0 where 0 is answered of 0
         return np.asarray(xlogy(codes, codes / mean) + excess)
 
-    def constant_answer(self, codes: Array) -> Array:
+    def constant_answer(self, codes: Array, weights: Array | None = None) -> Array:
         """The mean, of half a count where all are 0: a count above 0 is no impossibility."""
-        return np.maximum(super().constant_answer(codes), 0.5 / codes.size)
+        return np.maximum(super().constant_answer(codes, weights), 0.5 / codes.size)
 
 
 @stored
@@ -419,18 +419,18 @@ class Choice(BaseCoding):
         expected: Array = np.sum(np.multiply(answer, errors), axis=1)
         return expected
 
-    def constant(self, codes: Array) -> float:
+    def constant(self, codes: Array, weights: Array | None = None) -> float:
         """The value with the least sum of errors, the first one where several have it.
 
         The most frequent value; of levels the median, the lower one of two.
         """
-        counts = np.bincount(codes.astype(np.intp))
+        counts = np.bincount(codes.astype(np.intp), weights)
         values = np.arange(float(counts.size))
         return float(np.argmin(self.errors(values[:, None], values) @ counts))
 
-    def constant_answer(self, codes: Array) -> Array:
+    def constant_answer(self, codes: Array, weights: Array | None = None) -> Array:
         """The probabilities (1 x K) that are the same everywhere: shares, each with half more."""
-        counts = np.bincount(codes.astype(np.intp), minlength=len(self.places)) + 0.5
+        counts = np.bincount(codes.astype(np.intp), weights, len(self.places)) + 0.5
         shares: Array = counts[None] / np.sum(counts)
         return shares
 

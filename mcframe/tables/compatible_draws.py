@@ -143,9 +143,15 @@ class Regression:
     covariance: Array
 
     @classmethod
-    def drawn(cls, design: Array, outcomes: Array, rng: np.random.Generator) -> "Regression":
-        """A draw given a design (n x p) and outcomes (n x q), with the prior |S|^(-(q + 1)/2)."""
-        n, q = outcomes.shape
+    def drawn(
+        cls, design: Array, outcomes: Array, rng: np.random.Generator, counts: Array
+    ) -> "Regression":
+        """A draw given a design (n x p) and outcomes (n x q), with the prior |S|^(-(q + 1)/2).
+
+        ``counts`` (n,) are how often rows count.
+        """
+        n, q = float(np.sum(counts)), outcomes.shape[1]
+        design, outcomes = (np.sqrt(counts)[:, None] * part for part in (design, outcomes))
         sizes = np.sqrt(np.mean(np.square(design), axis=0))
         sizes[sizes == 0.0] = 1.0
         left, values, right = np.linalg.svd(design / sizes, full_matrices=False)
@@ -153,7 +159,7 @@ class Regression:
         degrees = n - rank
         if degrees < q + 2:
             raise ModelError(
-                f"{rank} terms and columns explain {q} outcomes of {n} rows; there are too few"
+                f"{rank} terms and columns explain {q} outcomes of {n:.4g} rows; there are too few"
                 " rows to draw their coefficients, so name fewer terms or leave columns out"
             )
         left, values, right = left[:, :rank], values[:rank], right[:rank]
@@ -270,6 +276,7 @@ def compatible_draw(
     codes: Mapping[Any, Array],
     proposals: Mapping[Any, Array],
     rng: np.random.Generator,
+    counts: Array,
 ) -> CompatibleDraw:
     """Return a draw of the missing entries of a table, by turns.
 
@@ -285,6 +292,8 @@ def compatible_draw(
     proposals : dict from the name of a covariate to array (K x n)
         Draws of its column given the other covariates alone; observed codes do not differ.
     rng : generator
+    counts : array (n,)
+        How often each row counts.
     """
     n_rows = parted.outcomes[0].codes.size
     hidden = np.column_stack([column.column.missing for column in parted.outcomes])
@@ -311,7 +320,7 @@ def compatible_draw(
     designs = np.where(possible[..., None], designs, 0.0)
     for _ in range(SWEEPS):
         design[rows] = designs[chosen, np.arange(rows.size)]
-        regression = Regression.drawn(design, outcomes, rng)
+        regression = Regression.drawn(design, outcomes, rng, counts)
         means = designs @ regression.coefficients
         logs = regression.log_densities(means, outcomes[rows], seen[rows])
         logs = np.where(possible, logs, -np.inf)

@@ -30,7 +30,7 @@ from mcframe.tables.declared_column import (
     warn_of_columns_set_aside,
 )
 from mcframe.tables.gaps import Missing
-from mcframe.tables.grouping import with_groups
+from mcframe.tables.grouping import refuse_row_weights, with_groups, with_row_weights
 from mcframe.tables.neighbours import with_neighbours
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.relations import Relation
@@ -51,6 +51,7 @@ def complete(
     random_state: RandomState = 0,
     groups: Any = None,
     time: Any = None,
+    row_weights: Any = None,
     relations: Sequence[str | Relation] | None = None,
     nonlinear: bool = False,
     progress: bool | None = None,
@@ -117,6 +118,14 @@ def complete(
         leads: Honaker and King, What to do about missing values in time-series cross-section
         data, AJPS 2010). New rows have neighbours in the table. Groups must be a column, and no
         group may have two rows of the same time.
+    row_weights : name of a column, or sequence with a number above 0 for each row, optional
+        How many of a population each row stands for, such as the weights of a survey; only their
+        ratios matter. Means, covariances, probabilities, held-out errors and pooled estimates are
+        then those of the population: each row counts in proportion to its weight
+        (``GaussianRows(row_weights=)``). A column of that name is set aside; give
+        ``frame["weight"]`` to have it predict the others, too. Not beside ``groups`` and
+        ``method="optimum"``. Gaps of tables with factors are filled without weights, with a
+        ``UserWarning``.
     relations : list of str or of what ``mc.relation`` makes, optional
         Equations between columns of numbers that hold in each row, such as ``["total = food +
         rent", "bmi = weight / height ** 2"]``; see below. Without any, a ``UserWarning`` suggests
@@ -191,9 +200,10 @@ def complete(
         value, or true for an optimum; if there are fewer than 2 groups
         (3 for the optimum), not one label for each row, or a row without one; if the method is
         neither, or is "posterior" together with a likelihood; if ``time`` names no column, one
-        without numbers and dates or with gaps, or two rows of a group have the same; if a
-        relation cannot be read, contradicts others or does not hold in a row, or no numbers within
-        declared bounds satisfy it.
+        without numbers and dates or with gaps, or two rows of a group have the same; if a row has
+        no weight above 0, or weights stand beside groups or an optimum; if a relation cannot be
+        read, contradicts others or does not hold in a row, or no numbers within declared bounds
+        satisfy it.
 
     Examples
     --------
@@ -232,16 +242,23 @@ def complete(
         table = read_table(frame, types, missing)
         shape = table.frame.shape
         table = attrs.evolve(table, columns=with_where(table.columns, where, shape))
+        is_optimum = method == "optimum" or (method is None and bool(with_likelihood))
+        refuse_row_weights(row_weights, groups, is_optimum)
         table, row_groups = with_groups(table, groups)
+        table, weights = with_row_weights(table, row_weights)
         table = table.with_relations(relations)
         warn_of_list(table.frame, types or ())
-        if method == "optimum" or (method is None and with_likelihood):
+        if is_optimum:
             refuse_options_of_posterior(time, nonlinear)
             completed = complete_by_optimum(table, seed, row_groups)
         else:
             table = with_neighbours(table, time, groups)
             completed = complete_by_posterior(
-                table, seed=seed, groups=row_groups, nonlinear=nonlinear
+                table,
+                seed=seed,
+                groups=row_groups,
+                row_weights=weights,
+                nonlinear=nonlinear,
             )
     warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
     warn_of_constants_and_outliers(completed.declared.columns)

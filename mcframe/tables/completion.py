@@ -12,6 +12,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.rounding import TINY
+from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.contracts.showing import card, percent, remarks, table_as_html, table_as_text
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import Options, RandomState, counted, listed, plain
@@ -63,6 +64,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         of all candidates. None where the model was given.
     scores : tuple of ColumnScores or None
         The losses on held-out entries at the best candidate, one for each column of the table.
+    row_weights : array (n,) or None
+        How many of a population each row stands for, where that was given.
     """
 
     table: Frame
@@ -70,6 +73,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
     declared: Declared[Frame]
     chosen: RowsChoice | CrossValidation | None
     scores: tuple[ColumnScores | None, ...]
+    row_weights: Array | None = None  # not in files of earlier versions
 
     @classmethod
     def of(cls, declared: Declared[Frame], answer: Posterior | Fit) -> "Completion[Frame]":
@@ -120,6 +124,33 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             sds = coding.deviations(self.answer, column.block_name, column.entries(rows))
             errors[column.name] = coding.unit * sds
         return errors
+
+    @property
+    def row_counts(self) -> Array:
+        """How often each row counts in estimates (n,): once, or in proportion to its weight.
+
+        Together the ``effective_rows``.
+        """
+        n_rows = self.declared.frame.shape[0]
+        return np.ones(n_rows) if self.row_weights is None else counts_of_rows(self.row_weights)
+
+    @property
+    def effective_rows(self) -> float:
+        """The number of rows of equal weight that tell as much of a mean: (sum w)^2 / sum w^2.
+
+        The number of rows, where they have no weights (Kish, Survey Sampling, 1965).
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, None, 1.9] * 6, "weight": [1.0, 1.0, 3.0, 3.0] * 6,
+        ... })
+        >>> completed = mc.complete(frame, row_weights="weight")
+        >>> round(completed.effective_rows, 6)
+        19.2
+        """
+        return float(np.sum(self.row_counts))
 
     @cached_property
     def left_empty(self) -> dict[Any, Mask]:
@@ -427,7 +458,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         shifts = self.shifts(shift)
         m, seed = Options.m(m), Options.random_state(random_state)
         draws = self.drawn_codes(m, seed, formula, shifts)
-        return DrawsOfTable((one.table(shifts) for one in draws), formula)
+        return DrawsOfTable((one.table(shifts) for one in draws), formula, self.row_weights)
 
     def shifts(self, shift: Any) -> Shifts:
         """The checked shifts of columns, of a posterior alone."""
@@ -667,6 +698,11 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if isinstance(self.answer, Fit):
                 how = "entries are missing completely at random"
             sentences.append(f"errors assume that {how}")
+        if self.row_weights is not None:
+            sentences.append(
+                "rows are weighted in estimates and errors, and tell as much of a mean as"
+                f" {self.effective_rows:.1f} rows of equal weight"
+            )
         if self.means:
             sentences.append(
                 "shift: the mean leaves its 95% interval if missing values differ so much from"

@@ -51,8 +51,8 @@ from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.raw_predictions import RawPredictions
 from mcframe.tables.semicontinuous import SemiContinuous
 
-# The kind of a column that has the labels of the groups of the rows.
-GROUPS = "groups"
+# The kinds of columns that have the labels of the groups of the rows, and their weights.
+GROUPS, ROW_WEIGHTS = "groups", "weights"
 
 
 @stored
@@ -519,11 +519,6 @@ WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 FURTHEST_NANOSECOND_DATE = 2.0**63 / 1e3 - DAY_MICROSECONDS
 # Microseconds of a day, an hour, a minute, a second, a thousandth of one, and one.
 DATE_STEPS = (DAY_MICROSECONDS, 3.6e9, 6e7, 1e6, 1e3, 1.0)
-
-
-def of_groups(column: Column) -> DeclaredColumn:
-    """A column that has the labels of the groups of the rows."""
-    return DeclaredColumn(column, GROUPS, "the groups of the rows", is_skipped=True)
 
 
 def set_aside(column: Column, why: str) -> DeclaredColumn:

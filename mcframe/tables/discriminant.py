@@ -48,20 +48,26 @@ class Discriminant:
     reference: float
 
     @classmethod
-    def of(cls, means: Array, explained: Array, codes: Array, n_classes: int) -> "Discriminant":
-        """Fit one to held-out means (n x K); each class has one more entry, at the middle."""
+    def of(
+        cls, means: Array, explained: Array, codes: Array, n_classes: int, weights: Array
+    ) -> "Discriminant":
+        """Fit one to held-out means (n x K); each class has one more entry, at the middle.
+
+        ``weights`` (n,) say how often each entry counts.
+        """
         explained = np.maximum(explained, 1.0 - MOST_UNEXPLAINED_SHARE)
         reference = float(np.mean(explained))
         relative = np.broadcast_to(explained, codes.shape) / reference
-        middle, counts = np.mean(means, axis=0), np.empty(n_classes)
+        weighted = weights * relative
+        middle, counts = np.average(means, axis=0, weights=weights), np.empty(n_classes)
         centres, residuals = np.empty((n_classes, n_classes)), np.empty_like(means)
         for k in range(n_classes):
             members = codes == k
-            counts[k] = np.count_nonzero(members)
+            counts[k] = np.sum(weights[members])
             differences = means[members] - middle
-            centres[k] = np.sum(differences, axis=0) / (np.sum(relative[members]) + 1.0)
+            centres[k] = weights[members] @ differences / (np.sum(weighted[members]) + 1.0)
             residuals[members] = differences - relative[members][:, None] * centres[k]
-        within = residuals.T @ residuals / np.sum(relative)
+        within = (residuals.T * weights) @ residuals / np.sum(weighted)
         # The K columns add up to 1, so that there is no variance in one direction.
         ridge = max(DISCRIMINANT_RIDGE * float(np.trace(within)) / n_classes, TINY)
         half = np.linalg.inv(np.linalg.cholesky(within + ridge * np.eye(n_classes)))

@@ -83,13 +83,15 @@ class Indicator(Choice):
         explained = 1.0 - np.clip(self.variance_of_place(variances), LEAST_UNEXPLAINED_SHARE, 1.0)
         return np.minimum(explained, self.most_explained * reference)
 
-    def as_constant(self, codes: Array) -> Self:
+    def as_constant(self, codes: Array, weights: Array | None = None) -> Self:
         """The coding that answers the same everywhere, by these codes."""
-        return type(self)(self.places, 0.0, tuple(np.log(self.constant_answer(codes)[0]).tolist()))
+        logs = np.log(self.constant_answer(codes, weights)[0])
+        return type(self)(self.places, 0.0, tuple(logs.tolist()))
 
-    def filling(self, codes: Array) -> Self:
+    def filling(self, codes: Array, weights: Array | None = None) -> Self:
         """The coding whose best value is that of these codes, everywhere."""
-        shares = np.bincount(codes.astype(np.intp), minlength=len(self.places)) / codes.size
+        counts = np.bincount(codes.astype(np.intp), weights, len(self.places))
+        shares = counts / np.sum(counts)
         fill = float(self.predicted(shares[None])[0])
         return attrs.evolve(self, fill=fill, fill_shares=tuple(shares.tolist()))
 

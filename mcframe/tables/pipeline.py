@@ -16,6 +16,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.limits import MOST_OPERATIONS
 from mcframe.contracts.row_groups import RowGroups
+from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
@@ -83,6 +84,8 @@ class CodedTable:
         Of all rows of the table, where these have means of groups.
     relations : Relations
         Between the columns.
+    row_weights : array or None
+        How often each row of the table counts.
     """
 
     frame: Any
@@ -96,6 +99,12 @@ class CodedTable:
     limits: RowLimits | None = None
     groups: RowGroups | None = None
     relations: Relations = NO_RELATIONS
+    row_weights: Array | None = None
+
+    @property
+    def weights_of_coded(self) -> Array | None:
+        """How often each coded row counts; None for once."""
+        return None if self.row_weights is None else self.row_weights[self.rows]
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
         """Numbers of the rows by codings of columns, which take as many numbers as before."""
@@ -182,8 +191,9 @@ class HeldOutTable:
                 numbers, mean = self.coded.values[rows, last[k]], moments.means[rows, last[k]]
                 variances = moments.variances[rows, last[k]] * moments.spread[last[k]] ** 2
                 logs = -0.5 * (np.square(numbers - mean) / variances + np.log(variances))
-                slopes = coding.log_slopes(self.coded.codes[rows, k])
-                sums[column.name] += float(np.sum(logs + slopes))
+                logs += coding.log_slopes(self.coded.codes[rows, k])
+                counts = self.coded.weights_of_coded
+                sums[column.name] += float(np.sum(logs if counts is None else counts[rows] * logs))
         return sums
 
 
@@ -241,6 +251,7 @@ def complete_by_posterior(
     *,
     seed: int = 0,
     groups: RowGroups | None = None,
+    row_weights: Array | None = None,
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
     nonlinear: bool = False,
@@ -254,6 +265,8 @@ def complete_by_posterior(
         Draws what is held out.
     groups : RowGroups, optional
         Of the rows, which are then about the means of their groups.
+    row_weights : array (n,), optional
+        How many of a population each row stands for.
     n_folds : int
     prior_rows : float, optional
         How many rows the prior of one Gaussian counts as; by default it is chosen.
@@ -262,8 +275,16 @@ def complete_by_posterior(
     """
     rng = np.random.default_rng(seed)
     coded = with_means_of_groups(code(table, rng), groups)
+    if row_weights is not None:
+        coded = attrs.evolve(coded, row_weights=counts_of_rows(row_weights))
     if coded.has_factors:
         warn_of_limits(coded.columns, None)
+        if row_weights is not None:
+            warn_caller(
+                "row_weights were given, and the table has too many columns for a covariance: gaps"
+                " are filled by factors, which know no weights of rows, and only errors and pooled"
+                " estimates are weighted; complete it with fewer columns"
+            )
     held_out = scale(hold_out(coded, n_folds, rng))
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
@@ -271,7 +292,8 @@ def complete_by_posterior(
     if nonlinear:
         warn_of_no_corrections(coded)
         estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
-    return fill(chosen, estimated, calibrated)
+    completed = fill(chosen, estimated, calibrated)
+    return attrs.evolve(completed, row_weights=row_weights)
 
 
 def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
@@ -361,6 +383,7 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
     if coded.groups is not None:
         of_rows = attrs.evolve(coded.groups, numbers=coded.groups.numbers[coded.rows])
         folds = [attrs.evolve(fold, groups=of_rows) for fold in folds]
+    folds = [attrs.evolve(fold, row_weights=coded.weights_of_coded) for fold in folds]
     masks = [fold.held_out_entries for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part_of_row = np.arange(len(coded.codes)) % n_folds
@@ -402,7 +425,7 @@ def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
 def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> EstimatedRows:
     """Estimate the posterior of all rows of the table, and predict what was held out by it."""
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
-    model = choice.model([number_block(NUMBERS_BLOCK)], coded.groups)
+    model = choice.model([number_block(NUMBERS_BLOCK)], coded.groups, coded.row_weights)
     columns = [*coded.columns, *coded.other_columns]
     declared = Declared.of(columns, coded.frame, model, coded.relations)
     posterior, final_moments = choice.posterior(
@@ -422,7 +445,13 @@ def calibrate(
     coded, masks = held_out.coded, held_out.masks
     moments = chosen.moments * (len(masks) // max(len(chosen.moments), 1))
     columns, scores = calibrated_columns(
-        coded.columns, coded.codes, masks, moments, held_out.missingness, estimated.final_moments
+        coded.columns,
+        coded.codes,
+        masks,
+        moments,
+        held_out.missingness,
+        estimated.final_moments,
+        coded.weights_of_coded,
     )
     return CalibratedTable(tuple(columns), scores)
 

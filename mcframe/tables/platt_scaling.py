@@ -24,18 +24,21 @@ def most_likely(
     offset_factors: Array | float = 1.0,
     log_shares: Array | float = 0.0,
     usual_slope: float = PRIOR_SLOPE,
+    weights: Array | float = 1.0,
 ) -> tuple[float, tuple[float, ...]]:
     """Return the slope and the offsets with the largest posterior density, given codes (n,).
 
     With slope a and offsets o the logits are ``log_shares + a scores + offset_factors o``
     (n x K). Gaussian priors hold the slope near ``usual_slope`` and offsets near 0 where there are
     few entries. Newton's method is used, since the loss is strictly convex and has few unknowns:
-    the ratio of the slope to ``usual_slope``, and the offsets.
+    the ratio of the slope to ``usual_slope``, and the offsets. ``weights`` (n,) say how often each
+    entry counts.
     """
     n, n_values = scores.shape
     largest_ratio, chosen = LARGEST_SLOPE / usual_slope, (np.arange(n), codes)
     scores, offset_factors = usual_slope * scores, np.broadcast_to(offset_factors, n)
-    counts = np.bincount(codes, offset_factors, n_values)
+    weights = np.broadcast_to(weights, n)
+    counts = np.bincount(codes, weights * offset_factors, n_values)
     prior_mean = np.concatenate([[1.0], np.zeros(n_values)])
 
     def loss(unknowns: Array) -> tuple[float, Array]:
@@ -44,21 +47,22 @@ def most_likely(
         logits -= np.max(logits, axis=1, keepdims=True)
         p = np.exp(logits)
         sums = np.sum(p, axis=1)
-        value = np.sum(np.log(sums)) - np.sum(logits[chosen])
+        value = weights @ (np.log(sums) - logits[chosen])
         penalty = 0.5 * np.sum(np.square(unknowns - prior_mean)) / PRIOR_DEVIATION**2
         return float(value + penalty), p / sums[:, None]
 
     def newton_step(unknowns: Array, p: Array) -> tuple[Array, float]:
         """The step, at most to the bounds of the slope, and twice the decrease it promises."""
-        weighted, expected = offset_factors[:, None] * p, np.sum(p * scores, axis=1)
-        centred = scores - expected[:, None]
+        expected = np.sum(p * scores, axis=1)
+        centred, changes = scores - expected[:, None], offset_factors[:, None] * p
+        weighted = weights[:, None] * changes
         gradient = (unknowns - prior_mean) / PRIOR_DEVIATION**2
-        gradient[0] += np.sum(expected) - np.sum(scores[chosen])
+        gradient[0] += weights @ (expected - scores[chosen])
         gradient[1:] += np.sum(weighted, axis=0) - counts
         hessian = np.eye(n_values + 1) / PRIOR_DEVIATION**2
-        hessian[0, 0] += np.sum(p * np.square(centred))
+        hessian[0, 0] += weights @ np.sum(p * np.square(centred), axis=1)
         hessian[0, 1:] = hessian[1:, 0] = np.sum(weighted * centred, axis=0)
-        hessian[1:, 1:] += np.diag(offset_factors @ weighted) - weighted.T @ weighted
+        hessian[1:, 1:] += np.diag(offset_factors @ weighted) - weighted.T @ changes
         step = -np.linalg.solve(hessian, gradient)
         ratio = min(max(unknowns[0] + step[0], 0.0), largest_ratio)
         if abs(ratio - unknowns[0]) <= RESULT_ROUNDING:  # the slope stays at its bound

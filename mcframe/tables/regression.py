@@ -13,6 +13,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING
+from mcframe.contracts.row_weights import checked_row_weights
 from mcframe.contracts.validators import (
     Options,
     RandomState,
@@ -23,9 +24,12 @@ from mcframe.contracts.validators import (
     suggests_options,
 )
 from mcframe.model.labels import is_frame
-from mcframe.tables.columns import read_columns, read_frame
+from mcframe.selection.splitters import check_length
+from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.completion import Completion
 from mcframe.tables.formula_terms import Formula, design_of, in_formulas, refuse_infinite
+from mcframe.tables.gaps import meant_column
+from mcframe.tables.grouping import is_hashable
 from mcframe.tables.joint_tests import (
     JointTest,
     pool_chi_square,
@@ -46,6 +50,7 @@ def pool_formula(
     *,
     random_state: RandomState = 0,
     shift: Mapping[Any, float] | None = None,
+    row_weights: Any = None,
 ) -> Pooled:
     """Fit a regression to completed tables and pool its coefficients by Rubin's rules.
 
@@ -53,6 +58,11 @@ def pool_formula(
     regression, whose coefficients are those of the log odds of the second value: True, 1, or the
     later one in the order of the categories or the alphabet. The degrees of freedom are those of
     Barnard and Rubin, with n - p for complete data.
+
+    Rows with weights w_i count as often in the sums, and the covariance of the coefficients is
+    ``n / (n - p) A^-1 (sum_i w_i^2 s_i s_i') A^-1``, with the derivatives s_i of the log
+    likelihood of a row and the weighted information A (the sandwich of Binder, International
+    Statistical Review 51, 1983): that of a sample whose rows were drawn independently.
 
     Parameters
     ----------
@@ -74,6 +84,9 @@ def pool_formula(
     random_state : int, generator of numpy or None, default 0
     shift : dict from column name to float or ``mc.shift(...)``, optional
         As in ``Completion.draws``, of the tables that are drawn.
+    row_weights : name of a column, or sequence with a number above 0 for each row, optional
+        How many of a population each row stands for; by default the weights with which the table
+        was completed, if any.
 
     Returns
     -------
@@ -101,7 +114,7 @@ def pool_formula(
     >>> bool(abs(pooled.estimate[2] - 0.7) < 0.3)
     True
     """
-    fits = regressions(formula, completed, m, random_state, shift)
+    fits = regressions(formula, completed, m, random_state, shift, row_weights)
     pooled = pool_estimates(
         [fit.coefficients for fit in fits],
         [fit.covariance for fit in fits],
@@ -116,6 +129,7 @@ def regressions(
     m: int,
     random_state: RandomState,
     shift: Mapping[Any, float] | None,
+    row_weights: Any = None,
 ) -> "list[TableRegression]":
     """The regression of a formula on each completed table, given or drawn."""
     if not isinstance(formula, str):
@@ -136,7 +150,9 @@ def regressions(
             read.outcome, tuple(term for term in read.further_terms if term not in terms)
         )
         warn_of_terms(lost, "the tables were drawn without them")
-    fits = [fitted(read, table) for table in tables]
+    if row_weights is None:
+        row_weights = getattr(tables, "row_weights", None)
+    fits = [fitted(read, table, row_weights) for table in tables]
     if any(fit.names != fits[0].names for fit in fits):
         raise DataError("the completed tables differ in their categories; give draws of one table")
     return fits
@@ -263,6 +279,7 @@ def pool_comparison(
     method: str = "D1",
     random_state: RandomState = 0,
     shift: Mapping[Any, float] | None = None,
+    row_weights: Any = None,
 ) -> JointTest:
     """Test whether terms of a regression are needed: two formulas, one within the other.
 
@@ -283,6 +300,8 @@ def pool_comparison(
     shift : dict from column name to float or ``mc.shift(...)``, optional
         As in ``Completion.draws``, of the tables that are drawn: both formulas are fitted to the
         same ones.
+    row_weights : as in ``mc.pool.formula``
+        There is no likelihood ratio of weighted rows: "D1" and "D2" alone take them.
 
     Returns
     -------
@@ -308,8 +327,13 @@ def pool_comparison(
     one_of(method, "method", ("D1", "D2", "D3", "D4"))
     outcomes = {Formula.of(text).outcome for text in (formula, restricted)}
     tables = tables_of(completed, m, random_state, terms=formula, shift=shift, to=formula)
-    full = regressions(formula, tables, m, random_state, None)
-    smaller = regressions(restricted, tables, m, random_state, None)
+    full = regressions(formula, tables, m, random_state, None, row_weights)
+    smaller = regressions(restricted, tables, m, random_state, None, row_weights)
+    if full[0].row_weights is not None and method in ("D3", "D4"):
+        raise ModelError(
+            f"method={method!r} compares likelihoods, and rows have weights, which make none; take"
+            " method='D1'"
+        )
     left_out = [name for name in full[0].names if name not in smaller[0].names]
     if (
         len(outcomes) > 1
@@ -401,6 +425,8 @@ def warn_of_terms(formula: Formula, why: str) -> None:
 class TableRegression:
     """A regression on one completed table: least squares, or logistic for labels.
 
+    See ``pool_formula`` for rows with weights.
+
     Attributes
     ----------
     names : list of str
@@ -409,6 +435,7 @@ class TableRegression:
     is_label : bool
     coefficients : array (p,)
     covariance : array (p x p)
+    row_weights : array (n,) or None
     """
 
     names: list[str]
@@ -417,10 +444,16 @@ class TableRegression:
     is_label: bool
     coefficients: Array
     covariance: Array
+    row_weights: Array | None = None
 
     @classmethod
     def of(
-        cls, names: list[str], design: Array, outcome: Array, is_label: bool
+        cls,
+        names: list[str],
+        design: Array,
+        outcome: Array,
+        is_label: bool,
+        row_weights: Array | None = None,
     ) -> "TableRegression":
         """The coefficients and their covariance, in columns of the size 1."""
         n_rows, n_terms = design.shape
@@ -434,16 +467,25 @@ class TableRegression:
                 f"the coefficients of {', '.join(names)} are not determined, for some terms are"
                 " sums of others; leave one out"
             )
-        scaled = design / sizes
+        scaled, weights = design / sizes, np.ones(n_rows)
+        if row_weights is not None:
+            weights = row_weights / np.max(row_weights)
         if is_label:
-            coefficients, covariance = logistic(scaled, outcome)
+            coefficients, covariance = logistic(scaled, outcome, weights)
+            residuals = outcome - expit(scaled @ coefficients)
         else:
-            inverse = np.linalg.inv(scaled.T @ scaled)
-            coefficients = inverse @ (scaled.T @ outcome)
+            covariance = np.linalg.inv((scaled.T * weights) @ scaled)
+            coefficients = covariance @ (scaled.T @ (weights * outcome))
             residuals = outcome - scaled @ coefficients
-            covariance = residuals @ residuals / (n_rows - n_terms) * inverse
+            if row_weights is None:
+                covariance = residuals @ residuals / (n_rows - n_terms) * covariance
+        if row_weights is not None:
+            scores = scaled * (weights * residuals)[:, None]
+            scores = np.sqrt(n_rows / (n_rows - n_terms)) * scores @ covariance
+            covariance = scores.T @ scores
         covariance = covariance / np.outer(sizes, sizes)
-        return cls(names, design, outcome, is_label, coefficients / sizes, covariance)
+        parts = coefficients / sizes, covariance, row_weights
+        return cls(names, design, outcome, is_label, *parts)
 
     @property
     def n_rows(self) -> int:
@@ -465,10 +507,15 @@ class TableRegression:
         return -0.5 * (self.n_rows * math.log(variance) + float(residuals @ residuals) / variance)
 
 
-def fitted(formula: Formula, table: Any) -> TableRegression:
-    """The regression of a formula on one table."""
-    columns = {column.name: column for column in read_columns(read_frame(table))}
+def fitted(formula: Formula, table: Any, row_weights: Any = None) -> TableRegression:
+    """The regression of a formula on one table.
+
+    ``row_weights`` name a column, or are numbers.
+    """
+    frame = read_frame(table)
+    columns = {column.name: column for column in read_columns(frame)}
     formula.check(list(columns))
+    weights = None if row_weights is None else weights_of(row_weights, columns, frame.shape[0])
     wanted = {formula.outcome, *(name for term in formula.terms for name in term.columns)}
     data = {name: in_formulas(columns[name]) for name in wanted}
     names, design, _ = design_of(formula.terms, data, intercept=formula.intercept)
@@ -482,18 +529,36 @@ def fitted(formula: Formula, table: Any) -> TableRegression:
                 " label or a number"
             )
         outcome = outcome.codes.astype(np.float64)
-    return TableRegression.of(names, design, np.asarray(outcome, dtype=np.float64), is_label)
+    outcome = np.asarray(outcome, dtype=np.float64)
+    return TableRegression.of(names, design, outcome, is_label, weights)
 
 
-def logistic(design: Array, outcome: Array) -> tuple[Array, Array]:
-    """Return coefficients of the largest likelihood and their covariance, by Newton's method."""
+def weights_of(row_weights: Any, columns: Mapping[Any, Column], n_rows: int) -> Array:
+    """The weights of the rows of a table, by the name of a column or as they are given."""
+    what = "row_weights"
+    if is_hashable(row_weights):
+        if row_weights not in columns:
+            hint = meant_column(row_weights, list(columns))
+            raise DataError(f"{what} names {plain(row_weights)!r}, which is no column; {hint}")
+        what = f"column {plain(row_weights)!r} of {what}"
+        row_weights = columns[row_weights].values
+    weights = checked_row_weights(row_weights, what)
+    check_length(what, weights, n_rows)
+    return weights
+
+
+def logistic(design: Array, outcome: Array, weights: Array) -> tuple[Array, Array]:
+    """Return coefficients of the largest likelihood and the inverse of the information.
+
+    By Newton's method. ``weights`` (n,) are how often rows count.
+    """
     coefficients = np.zeros(design.shape[1])
     for _ in range(MOST_STEPS):
         p = expit(design @ coefficients)
-        information = (design.T * (p * (1.0 - p))) @ design
+        information = (design.T * (weights * p * (1.0 - p))) @ design
         if np.linalg.cond(information) > 1.0 / SUM_ROUNDING:
             break
-        step = np.linalg.solve(information, design.T @ (outcome - p))
+        step = np.linalg.solve(information, design.T @ (weights * (outcome - p)))
         coefficients = coefficients + step
         if math.sqrt(float(step @ step)) <= RESULT_ROUNDING:
             return coefficients, np.linalg.inv(information)

@@ -89,11 +89,21 @@ class RowsChoice:
         """The variance of the noise of a block, in standard units; None for the default one."""
         return None if is_target or self.feature_noise == NOISE_SHARE else self.feature_noise
 
-    def model(self, blocks: Sequence[Block], groups: RowGroups | None = None) -> Model:
-        """The model of rows of these blocks of numbers, in groups if there are some."""
+    def model(
+        self,
+        blocks: Sequence[Block],
+        groups: RowGroups | None = None,
+        row_weights: Array | None = None,
+    ) -> Model:
+        """The model of rows of these blocks of numbers, in groups or with weights if they are."""
         if self.components is None:
             return factor_model(blocks)
-        rows = GaussianRows(components=self.components, prior_rows=self.prior_rows, groups=groups)
+        rows = GaussianRows(
+            components=self.components,
+            prior_rows=self.prior_rows,
+            groups=groups,
+            row_weights=row_weights,
+        )
         return Model(blocks, [rows])
 
     def posterior(
@@ -154,6 +164,7 @@ class RowsChoice:
             limits=limits,
             group_of_row=rows.table.group_of_row,
             n_groups=rows.n_groups,
+            row_weights=rows.table.row_weights,
         )
 
     def predict_held_out(

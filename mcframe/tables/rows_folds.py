@@ -80,6 +80,8 @@ class RowsFold:
         Of numbers that are missing, in the units of the table. They are never held out.
     groups : RowGroups or None
         Of the rows, where these have means of groups.
+    row_weights : array (n,) or None
+        How often each row counts, in estimates and losses.
     warm_start : RowsPosterior or None
         The last estimate of one Gaussian, from which the next estimate starts.
     """
@@ -91,6 +93,7 @@ class RowsFold:
     co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
     limits: RowLimits | None = None
     groups: RowGroups | None = None
+    row_weights: Array | None = None
     warm_start: RowsPosterior | None = None
 
     @cached_property
@@ -170,6 +173,7 @@ class RowsFold:
             limits=limits if self.warm_start is None else self.warm_start.limits,
             group_of_row=self.groups_of(fitted),
             n_groups=0 if self.groups is None else self.groups.count,
+            row_weights=None if self.row_weights is None else self.row_weights[fitted],
         )
         if components == 1:
             self.warm_start = posterior
@@ -290,17 +294,22 @@ class RowsFold:
         moments.variances[cells] = np.square(fitted.sd(NUMBERS_BLOCK, *cells) / spread[cells[1]])
         return moments
 
+    def sums_over_rows(self, numbers: Array) -> Array:
+        """The sums over rows of numbers (n x d), as often as each row counts."""
+        sums: Array = np.sum(numbers, axis=0, dtype=np.float64)
+        return sums if self.row_weights is None else np.asarray(self.row_weights @ numbers)
+
     def loss(self, predictions: Array) -> float:
         """The mean over columns of the squared errors of held-out numbers, over the variance."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             squares = np.square(self.values - predictions)
             scored = ~np.isnan(squares)
-            counts = np.count_nonzero(scored, axis=0)
-            errors = np.sum(np.where(scored, squares, 0.0), axis=0) / counts
+            counts = self.sums_over_rows(scored)
+            errors = self.sums_over_rows(np.where(scored, squares, 0.0)) / counts
             variances = np.zeros(counts.size)
             variances[counts > 0] = np.nanvar(self.values[:, counts > 0], axis=0)
-            errors = np.bincount(self.column_of_number, np.where(counts > 0, errors, 0.0))
-            relative = errors / np.bincount(self.column_of_number, variances)
+            by_column = np.bincount(self.column_of_number, np.where(counts > 0.0, errors, 0.0))
+            relative = by_column / np.bincount(self.column_of_number, variances)
         relative = relative[np.isfinite(relative)]
         return float(np.mean(relative)) if relative.size else np.nan
 

@@ -56,11 +56,19 @@ class DrawsOfTable(list[Frame]):
     Attributes
     ----------
     formula : Formula or None
+    row_weights : array (n,) or None
+        Of the rows, where they have some.
     """
 
-    def __init__(self, tables: Iterable[Frame], formula: Formula | None) -> None:
+    def __init__(
+        self,
+        tables: Iterable[Frame],
+        formula: Formula | None,
+        row_weights: Array | None = None,
+    ) -> None:
         super().__init__(tables)
         self.formula = formula
+        self.row_weights = row_weights
 
 
 @attrs.frozen(eq=False)
@@ -149,6 +157,8 @@ class DrawnRows(Generic[Frame]):
         Of missing numbers, in standard units.
     levels : RowsInGroups or None
         Where rows are about means of their groups that were drawn: the distribution of this draw.
+    row_weights : array (n,) or None
+        How often each row counts where a distribution is estimated.
     """
 
     declared: Declared[Frame]
@@ -160,6 +170,7 @@ class DrawnRows(Generic[Frame]):
     references: tuple[ReferenceGroup, ...] = ()
     limits: RowLimits | None = None
     levels: RowsInGroups | None = None
+    row_weights: Array | None = None
 
     @classmethod
     def of(
@@ -192,9 +203,9 @@ class DrawnRows(Generic[Frame]):
                     " factors; complete it with fewer columns"
                 )
             parted = PartedColumns.of(formula, declared.columns)
-        engine, limits = posterior.engine, None
+        engine, limits, row_weights = posterior.engine, None, None
         if isinstance(engine, JointPosterior):
-            limits = engine.rows.limits
+            limits, row_weights = engine.rows.limits, engine.rows.table.row_weights
         references = []
         for (by, to, method), outcomes in shifts.by_reference.items():
             if chosen.components is None:
@@ -208,7 +219,8 @@ class DrawnRows(Generic[Frame]):
             groups = declared.column(by)
             [place] = groups.codes[values_equal(groups.column, to)][:1]
             references.append(ReferenceGroup(groups, float(place), method, outcomes))
-        return cls(declared, posterior, chosen, units, values, parted, tuple(references), limits)
+        parts = parted, tuple(references), limits
+        return cls(declared, posterior, chosen, units, values, *parts, row_weights=row_weights)
 
     def drawn_codes(self, m: int, seed: int) -> Iterator[DrawnCodes[Frame]]:
         """m draws of the missing entries."""
@@ -250,6 +262,11 @@ class DrawnRows(Generic[Frame]):
             levels=levels,
         )
 
+    @property
+    def counts(self) -> Array:
+        """How often each row counts (n,)."""
+        return np.ones(len(self.values)) if self.row_weights is None else self.row_weights
+
     def one_draw(self, rng: np.random.Generator) -> dict[Any, Array]:
         """Codes of missing entries, by column."""
         posterior: RowsPosterior | None = None
@@ -264,7 +281,7 @@ class DrawnRows(Generic[Frame]):
             return codes
         if self.parted is not None:
             proposals = self.proposals(self.parted, posterior, rng)
-            draw = compatible_draw(self.parted, codes, proposals, rng)
+            draw = compatible_draw(self.parted, codes, proposals, rng, self.counts)
             for reference in self.references:
                 draw = reference.drawn_by_regression(draw, rng)
             return draw.codes
@@ -392,6 +409,7 @@ class DrawnRows(Generic[Frame]):
             prior_rows=self.chosen.prior_rows,
             tol=FOLD_TOLERANCE,
             limits=None if self.limits is None else self.limits.take(drawn),
+            row_weights=None if self.row_weights is None else self.row_weights[drawn],
         )
         if self.chosen.components == 1 and n_rows >= 2 * width:
             return posterior
@@ -468,12 +486,15 @@ class DrawnRows(Generic[Frame]):
             numbers = place + np.arange(coding.width)
             cells = np.ix_(missing, numbers)
             if isinstance(coding, Counts):
-                counts, limited = column.codes[~column.column.missing], column.column.limited
+                whole, limited = column.codes.copy(), column.column.limited
                 if limited.any():
-                    whole = self.units.invert(drawn, *np.ogrid[: len(drawn), : drawn.shape[1]])
-                    within = np.maximum(np.rint(whole[limited, place]), 0.0)
-                    counts = np.concatenate([counts, within])
-                seen = rng.choice(counts, self.values.shape[0])
+                    at = np.flatnonzero(limited)
+                    within = self.units.invert(drawn[at, place], at, np.full(at.size, place))
+                    whole[limited] = within = np.maximum(np.rint(within), 0.0)
+                donors, shares = np.flatnonzero(~column.column.missing | limited), None
+                if self.row_weights is not None:
+                    shares = self.row_weights[donors] / np.sum(self.row_weights[donors])
+                seen = rng.choice(whole[donors], self.values.shape[0], p=shares)
                 ranks = self.ranks(posterior, place, drawn[cells][:, 0], missing)
                 codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
                 if limited.any():

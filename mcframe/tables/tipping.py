@@ -9,7 +9,7 @@ import scipy
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.validators import Options
 from mcframe.tables.coding import Choice, Numbers
-from mcframe.tables.declared_column import DeclaredColumn, answers
+from mcframe.tables.declared_column import answers
 from mcframe.tables.pooling import observed_degrees_of_freedom
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 @attrs.frozen
 class MeanOfColumn:
     """The mean of a column over all rows, pooled over infinitely many completed tables.
+
+    Rows count as often as their weights say, and n is the sum of these counts.
 
     Of n values, ``n_missing`` of them missing, with predicted means and variances v: the variance
     of the mean within a table is W = s^2 / n, with s^2 the variance of the column and v of its
@@ -57,21 +59,28 @@ class MeanOfColumn:
         variances: Array,
         is_share: bool,
         unit: float = 1.0,
-        limited_variances: Array | float = 0.0,
+        observed_variances: Array | float = 0.0,
+        counts: tuple[Array, Array] | None = None,
     ) -> "MeanOfColumn | None":
         """Return that of observed values, and of missing ones with means and variances.
 
         None of fewer than two observed values, or where all are alike. Values that are known to
-        limits stand among the observed ones, with variances of their own.
+        limits stand among the observed ones, with variances of their own. ``counts`` are how often
+        each observed and each missing value counts; by default once.
         """
-        n_missing, n = means.size, observed.size + means.size
-        if observed.size < 2 or not n_missing:
+        if observed.size < 2 or not means.size:
             return None
-        mean = (np.sum(observed) + np.sum(means)) / n
-        squares = np.sum(np.square(observed - mean)) + np.sum(np.square(means - mean) + variances)
-        of_limits = np.sum(limited_variances)
+        of_observed, of_missing = counts or (np.ones(observed.size), np.ones(means.size))
+        n_observed, n_missing = np.sum(of_observed), np.sum(of_missing)
+        n = n_observed + n_missing
+        if not n > 1.0:  # one row outweighs all others
+            return None
+        mean = (of_observed @ observed + of_missing @ means) / n
+        squares = of_observed @ np.square(observed - mean)
+        squares += of_missing @ (np.square(means - mean) + variances)
+        of_limits = np.sum(of_observed * observed_variances)
         variance = (squares + of_limits) / (n - 1)
-        between = (np.sum(variances) + of_limits) / (n * observed.size)
+        between = (of_missing @ variances + of_limits) / (n * n_observed)
         total = variance / n + between
         if not (np.isfinite(total) and total > 0.0):
             return None
@@ -81,7 +90,7 @@ class MeanOfColumn:
             sd=float(np.sqrt(total)) * unit,
             degrees_of_freedom=float(freedom),
             spread=float(np.sqrt(variance)) * unit,
-            share_missing=n_missing / n,
+            share_missing=float(n_missing / n),
             is_share=is_share,
         )
 
@@ -106,34 +115,35 @@ def means_of_columns(completed: "Completion[Any]") -> dict[Any, MeanOfColumn]:
     Of a posterior alone; categories and levels have none, nor columns with gaps that stay empty.
     """
     means: dict[Any, MeanOfColumn] = {}
+    row_counts = completed.row_counts
     asked = completed.declared.missing_entries(Numbers)
     filled = {column.name: codes for column, codes in answers(completed.answer, asked)}
     for column in completed.declared.columns:
         errors = completed.expected_errors.get(column.name)
         if errors is None or column.place is None or completed.left_empty[column.name].any():
             continue
+        seen, missing = ~np.isnan(column.codes), column.column.missing
         if isinstance(column.coding, Numbers):
-            unit = column.coding.unit
-            limited = column.column.limited[column.column.missing]
-            codes, variances = filled[column.name], np.square(errors / unit)
+            unit, limited = column.coding.unit, column.column.limited
+            codes, variances = column.codes.copy(), np.zeros(column.codes.size)
+            codes[missing], variances[missing] = filled[column.name], np.square(errors / unit)
+            seen, missing = seen | limited, missing & ~limited
             mean = MeanOfColumn.of(
-                np.concatenate([observed_codes(column), codes[limited]]),
-                codes[~limited],
-                variances[~limited],
+                codes[seen],
+                codes[missing],
+                variances[missing],
                 False,
                 unit,
-                variances[limited],
+                variances[seen],
+                (row_counts[seen], row_counts[missing]),
             )
         elif isinstance(column.coding, Choice) and len(column.coding.places) == 2:
-            p = completed.probabilities[column.name][:, 1]
-            mean = MeanOfColumn.of(observed_codes(column), p, p * (1.0 - p), True)
+            p, counts = completed.probabilities[column.name][:, 1], row_counts
+            mean = MeanOfColumn.of(
+                column.codes[seen], p, p * (1.0 - p), True, counts=(counts[seen], counts[missing])
+            )
         else:
             continue
         if mean is not None:
             means[column.name] = mean
     return means
-
-
-def observed_codes(column: DeclaredColumn) -> Array:
-    """The codes of the observed entries of a column."""
-    return column.codes[~np.isnan(column.codes)]

@@ -194,7 +194,8 @@ def tipping_point(
 
     def pooled(multiple: float) -> Pooled:
         amounts = shifts.times(multiple)
-        tables = DrawsOfTable((draw.table(amounts) for draw in draws), formula)
+        drawn = (draw.table(amounts) for draw in draws)
+        tables = DrawsOfTable(drawn, formula, completed.row_weights)
         if isinstance(analysis, str):
             return pool_formula(analysis, tables)
         return pool_with(tables, analysis, **options)
