@@ -52,13 +52,15 @@ class BoostedTrees:
         design: Array,
         responses: Array,
         seed: int,
+        weights: Array | None = None,
         loss: Literal["squared_error", "gamma"] = "squared_error",
         trees: int = TREES,
         leaves: int = LEAVES,
     ) -> "BoostedTrees":
         """Fit trees to responses (n,) of rows of a design (n x p).
 
-        With the loss "gamma" they are the logarithms of means of positive responses.
+        ``weights`` (n,) say how often rows count. With the loss "gamma" they are the logarithms of
+        means of positive responses.
         """
         # Only here: importing it takes more than a second.
         from sklearn.ensemble import HistGradientBoostingRegressor
@@ -76,7 +78,7 @@ class BoostedTrees:
             early_stopping=False,
             random_state=seed,
         )
-        return cls.of(booster.fit(design, responses))
+        return cls.of(booster.fit(design, responses, sample_weight=weights))
 
     @classmethod
     def of(cls, booster: Any) -> "BoostedTrees":

@@ -82,6 +82,8 @@ class CorrectionData:
     column_of_number : array of integers (d,)
     co_missing : dict from column to CoMissingness
     seed : int
+    row_weights : array (n,) or None
+        How often each row counts, where trees are fitted and where errors are compared.
     """
 
     rows: RowsPosterior
@@ -90,6 +92,7 @@ class CorrectionData:
     column_of_number: IntArray
     co_missing: Mapping[int, CoMissingness]
     seed: int
+    row_weights: Array | None = None
 
     @classmethod
     def of(
@@ -101,6 +104,7 @@ class CorrectionData:
         column_of_number: IntArray,
         co_missing: Mapping[int, CoMissingness],
         seed: int,
+        row_weights: Array | None = None,
     ) -> "CorrectionData":
         """Of numbers in natural units and the predictions of the folds."""
         residuals = np.full(values.shape, np.nan)
@@ -108,7 +112,7 @@ class CorrectionData:
             held = ~np.isnan(of_fold.means)
             residuals[held] = ((values - of_fold.means) / units.spread)[held]
         standard = units.apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])
-        return cls(rows, standard, residuals, column_of_number, co_missing, seed)
+        return cls(rows, standard, residuals, column_of_number, co_missing, seed, row_weights)
 
     def moments_without(self, column: int, rows: IntArray) -> tuple[Array, Array, Mask]:
         """Means, variances and gaps of rows (n x d) of which a column is hidden.
@@ -154,12 +158,14 @@ class CorrectionData:
         means, variances = moments[0][:, numbers], moments[1][:, numbers]
         responses = self.values[np.ix_(rows, numbers)] - means
         is_held, residuals = held[rows], self.residuals[np.ix_(rows, numbers)]
+        weights = np.ones(rows.size) if self.row_weights is None else self.row_weights[rows]
+        roots = np.sqrt(weights)[:, None]
         shifts, models = np.zeros(responses.shape), []
         part = np.where(np.arange(rows.size) < fitted.size, np.arange(rows.size) % PARTS, PARTS)
         for k in range(PARTS):
             seen, unseen = (part != k) & (part < PARTS), part == k
             model = tuple(
-                BoostedTrees.fitted(design[seen], response[seen], self.seed)
+                BoostedTrees.fitted(design[seen], response[seen], self.seed, weights[seen])
                 for response in responses.T
             )
             models.append(model)
@@ -167,10 +173,12 @@ class CorrectionData:
                 shifts[unseen, number] = trees.predict(design[unseen])
                 shifts[part == PARTS, number] += trees.predict(design[part == PARTS]) / PARTS
             so_far = is_held & (part <= k)
-            weight = best_weight(residuals[so_far], shifts[so_far], np.sqrt((k + 1.0) / PARTS))
+            weight = best_weight(
+                (roots * residuals)[so_far], (roots * shifts)[so_far], np.sqrt((k + 1.0) / PARTS)
+            )
             if weight is None:
                 return None
-        weight = best_weight(residuals[is_held], shifts[is_held])
+        weight = best_weight((roots * residuals)[is_held], (roots * shifts)[is_held])
         if weight is None:
             return None
         residuals, shifts = residuals[is_held], weight * shifts[is_held]

@@ -476,7 +476,7 @@ def correct(
     units = standard_units(numbers)
     data = CorrectionData.of(
         *(engine.rows, coded.values, units, chosen.moments, coded.column_of_number),
-        *(held_out.folds[0].co_missing, seed),
+        *(held_out.folds[0].co_missing, seed, coded.weights_of_coded),
     )
     proposed = proposed_corrections(data, coded.columns)
     moments, final_moments = chosen.moments, estimated.final_moments
