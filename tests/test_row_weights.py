@@ -297,7 +297,8 @@ def test_limits_and_relations_stand_beside_weights():
     frame = frame.mask(rng.random(frame.shape) < 0.15).astype(object)
     frame.loc[frame["a"].astype(float) < 1.2, "a"] = "<1.2"
     weights = rng.uniform(0.1, 3.0, 80)
-    completed = mc.complete(frame, relations=["total = a + b"], row_weights=weights)
+    types, relations = {"a": "number"}, ["total = a + b"]
+    completed = mc.complete(frame, types, relations=relations, row_weights=weights)
     for table in (completed.table, *completed.draws(2)):
         numbers = table.astype(float)
         np.testing.assert_allclose(numbers["total"], numbers["a"] + numbers["b"], atol=1e-8)
