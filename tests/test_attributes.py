@@ -11,7 +11,7 @@ from scipy import sparse
 import mcframe as mc
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.coefficient_draws import AttributedSide, CoefficientDraws
-from mcframe.posterior.coefficients import AttributeValues, Coefficients
+from mcframe.posterior.coefficients import AttributeSums, AttributeValues, Coefficients
 from mcframe.posterior.gaussians import Gaussians, gaussians_given
 from mcframe.posterior.method_choice import too_long
 from mcframe.posterior.verifying import gibbs_draws
@@ -147,13 +147,14 @@ def test_means_of_coefficients_and_deviations_solve_the_joint_equations():
     F, roots = rng.normal(size=(n, p)), rng.normal(size=(n, k, k))
     A, b = roots @ roots.transpose(0, 2, 1), rng.normal(size=(n, k))
     free, ones, nothing = np.ones(k, bool), np.ones((1, k)), np.zeros((1, k))
-    coefficients = Coefficients.initial(
-        AttributeValues.of([sparse.csr_array(F)]), free, np.ones(k), k
-    )
+    values = AttributeValues.of([sparse.csr_array(F)])
+    mean_squares = np.mean(F**2, axis=0)
+    coefficients = Coefficients.initial(values, mean_squares, free, np.ones(k), k)
     packed = loops.packed(A)
     without = gaussians_given(packed, b, free, nothing, ones, nothing)
     for _ in range(5):
-        coefficients = coefficients.updated(packed, without, nothing, ones, np.ones(k))
+        sums = AttributeSums.of(values, packed, without, nothing, ones)
+        coefficients = coefficients.updated(sums, np.ones(k))
     answer, _ = coefficients.added_to(without, ones)
     scale = coefficients.scales[0, 0]
     # Unknowns are all deviations, then all coefficients; x_i = d_i + s sum of f_ip u_p.
@@ -174,7 +175,8 @@ def test_scales_change_no_contribution_and_raise_the_bound():
     rng = np.random.default_rng(6)
     values = AttributeValues.of([sparse.csr_array(rng.normal(size=(9, 4)))])
     free = np.array([True, True, False])
-    before = Coefficients.initial(values, free, np.ones(3), 2)
+    mean_squares = values.sums_of_squares / 9
+    before = Coefficients.initial(values, mean_squares, free, np.ones(3), 2)
     covariances = np.zeros((4, 3, 3))
     covariances[:, :2, :2] = 0.3 * np.eye(2) + 0.1
     means = rng.normal(size=(4, 3)) * free

@@ -80,3 +80,16 @@ def test_collections_of_dask_have_the_posterior_of_their_arrays(client):
     parts = in_this_process(mc.posterior, model_of(LEARNED, bias=True), rows, **BUDGET)
     np.testing.assert_allclose(trajectory(found), trajectory(parts), rtol=1e-12)
     np.testing.assert_allclose(found.predict("x"), parts.predict("x"), rtol=1e-8)
+
+
+@pytest.mark.parametrize("word", [LEARNED, mc.Bernoulli()], ids=repr)
+def test_attributes_of_rows_have_the_bits_of_one_process(client, word, monkeypatch):
+    model, data = model_of(word, bias=True, row_effects=True), RowsInMemory({"x": table(word)}, 4)
+    numbers = np.random.default_rng(0).normal(size=(data.n_items, 3))
+    numbers[5, 1] = np.nan
+    monkeypatch.setattr(on_dask, "INLINE_BYTES", 0)
+    for given in (numbers, RowsInMemory({"numbers": numbers}, 3)):
+        alone = in_this_process(mc.posterior, model, data, row_attributes=given, **BUDGET)
+        found = mc.posterior(model, data, row_attributes=given, **BUDGET)
+        np.testing.assert_array_equal(trajectory(found), trajectory(alone))
+        np.testing.assert_array_equal(found.predict("x"), alone.predict("x"))

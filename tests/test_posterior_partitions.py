@@ -154,16 +154,6 @@ def test_columns_have_attributes_however_rows_are_cut(word):
     assert str(found.engine.attributes) == str(whole.engine.attributes)
 
 
-def test_attributes_that_need_all_rows_are_refused_by_name():
-    model, data = model_of(LEARNED), RowsInMemory({"x": table(LEARNED)}, 3)
-    with pytest.raises(mc.BackendError, match=r"row_attributes: rows in partitions were given"):
-        mc.posterior(model, data, row_attributes=np.ones((23, 1)))
-    with pytest.raises(
-        mc.BackendError, match=r"column_attributes\['cells'\]='observed' was given"
-    ):
-        mc.posterior(model, data, column_attributes={"cells": "observed"})
-
-
 def test_columns_in_another_order_have_the_same_posterior():
     """From one beginning: columns by their variances alone, which begin as random factors."""
     x = table(LEARNED)

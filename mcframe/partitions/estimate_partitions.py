@@ -5,9 +5,12 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import BackendError, UnobservedWarning, warn_caller
+from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.term import PriorOfFactors
+from mcframe.contracts.validators import is_word
 from mcframe.model import Model, Problem
 from mcframe.model.binding import worth_a_warning
+from mcframe.partitions.attribute_rows import WHAT, AttributeRows
 from mcframe.partitions.binding_rounds import problem_of_partitions, refusal_of_reading
 from mcframe.partitions.executor import Partitions
 from mcframe.partitions.fit_partitions import executor_of
@@ -17,6 +20,7 @@ from mcframe.partitions.posterior_rows import (
     observed_of_part,
     without_entries,
 )
+from mcframe.posterior.attributes import OBSERVED, AttributesRead, raw_groups
 from mcframe.posterior.estimation import CoordinateAscent, PosteriorOptions, run_on_factors
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import Observed
@@ -37,6 +41,13 @@ class RowsInParts:
         """The blocks without an entry."""
         return without_entries(problem)
 
+    def row_attributes(self, raw: Any, observed: Observed, width: int) -> AttributesRead:
+        """The groups of attributes, of which partitions have the values."""
+        attributes = self.partitions.source.row_attributes
+        return (
+            attributes.read(self.partitions, observed, width) if attributes else AttributesRead()
+        )
+
     def rows(self, observed: Observed) -> PartitionedPosteriorRows:
         """The rows of the factors, as a sweep needs them."""
         return PartitionedPosteriorRows(self.partitions)
@@ -55,7 +66,11 @@ def estimate_partitions(
     reason = refusal_of_posterior(model)
     if reason is not None:
         raise BackendError(f"no posterior of rows in partitions: {reason}")
-    with executor_of(model, data, observed_of_part) as executor:
+    with executor_of(model, data, observed_of_part) as given:
+        attributes = AttributeRows.of(options.get(WHAT), given.source.data.n_items)
+        refuse_observed_rows(options.get("column_attributes"))
+        source = attrs.evolve(given.source, row_attributes=attributes, key=fresh_key())
+        executor = given if attributes is None else given.bound_to(source)
         bound, _ = problem_of_partitions(model, executor)
         for note in worth_a_warning(bound.notes):
             warn_caller(note, UnobservedWarning)
@@ -66,6 +81,16 @@ def estimate_partitions(
         assert isinstance(ascent.engine, FactorPosterior)  # of rows in partitions
         ascent.engine = attrs.evolve(ascent.engine, rows=PartitionedPosteriorRows(alone))
         ascent.problem = attrs.evolve(bound, partitions=alone)
+
+
+def refuse_observed_rows(raw: Any) -> None:
+    """Raise a ``BackendError`` where columns have the sets of observed rows as attributes."""
+    for name, group in raw_groups(raw, "column_attributes").items():
+        if is_word(group, OBSERVED):
+            raise BackendError(
+                f"{name}={OBSERVED!r}: no process knows the set of rows that are observed in a"
+                " column where rows are in partitions; leave it out, or give all rows as arrays"
+            )
 
 
 def refusal_of_posterior(model: Model) -> str | None:

@@ -1,7 +1,8 @@
 """One partition: its tables, its program, the values that it has alone, and what it takes."""
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import Any
 
@@ -249,19 +250,33 @@ BYTES_PER_ENTRY = 28 + 8 * ARRAYS_KEPT
 WORKING_BYTES_PER_ENTRY = 110
 
 
+@contextmanager
+def in_partition(data: PartitionedData, p: int) -> Iterator[None]:
+    """Have errors of data say in which partition they are."""
+    try:
+        yield
+    except DataError as error:
+        first, last = data.rows(p)
+        raise DataError(
+            f"partition {p} (rows {first} to {last - 1}, which are counted from 0 here): {error}"
+        ) from None
+
+
 @attrs.frozen(eq=False)
 class Source:
     """The data, the model and the totals of all rows: any process makes any partition of these.
 
     Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same,
     and with one ``key_of_tables`` they have the same tables.
-    ``form`` says what is made of a part in the place of a ``Program``.
+    ``form`` says what is made of a part in the place of a ``Program``. ``row_attributes``, an
+    ``AttributeRows``, are those of a posterior.
     """
 
     data: PartitionedData
     model: Model
     totals: Totals | None = None
     form: Callable[["Part"], Any] | None = None
+    row_attributes: Any = None
     key: str = attrs.field(factory=fresh_key)
     key_of_tables: str = attrs.field(factory=fresh_key)
 
@@ -281,14 +296,8 @@ class Source:
         part = Part(self, p)
         if tables is not None:
             part.__dict__["tables"] = tables
-        try:
+        with in_partition(self.data, p):
             _ = part.tables if self.totals is None else part.program
-        except DataError as error:
-            first, last = self.data.rows(p)
-            raise DataError(
-                f"partition {p} (rows {first} to {last - 1}, which are counted from 0 here):"
-                f" {error}"
-            ) from None
         return part
 
     def bound_with(self, totals: Totals) -> "Source":

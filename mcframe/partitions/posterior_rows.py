@@ -8,8 +8,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.fitting.new_rows import table_without_entries
 from mcframe.model import Problem
+from mcframe.partitions.attribute_rows import (
+    CrossedProducts,
+    products_of_attributes,
+    state_of_part,
+)
 from mcframe.partitions.executor import WHY_NOT_STORED, OneByOne, Partitions
-from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
+from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part, PartValue
+from mcframe.posterior.coefficients import AttributeSums
 from mcframe.posterior.factor_state import FactorState
 from mcframe.posterior.linear_response import RowsGiven
 from mcframe.posterior.observed import (
@@ -37,11 +43,22 @@ class PartitionedPosteriorRows:
 
     def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
         """The sums over all rows; bounds of entries are kept by this key."""
-        of_parts = state.without_column_coefficients
-        sums: RowSums = self.partitions.sum(row_sums, PART, summaries, of_parts, key)
-        self.partitions.forget(state.columns)
-        self.partitions.forget(state.priors)
+        of_part = PartValue(state_of_part, (PART, state.without_column_coefficients))
+        sums: RowSums = self.partitions.sum(row_sums, PART, summaries, of_part, key)
+        for sent in (state.columns, state.priors, state.row_coefficients):
+            self.partitions.forget(sent)
         return sums
+
+    def attribute_sums(self, summaries: tuple[Summary, ...], state: FactorState) -> AttributeSums:
+        """The sums by which rows given the columns determine coefficients of attributes."""
+        coefficients = state.row_coefficients
+        assert coefficients is not None
+        of_parts = state.without_column_coefficients
+        answers = self.partitions.sum(attribute_sums_of_part, PART, summaries, of_parts)
+        self.partitions.forget(coefficients)
+        products, right, shares, packed = answers
+        crossed = CrossedProducts.of(packed, *coefficients.gaussians.means.shape)
+        return AttributeSums(products, right, shares, crossed)
 
     def fitted(self, observed: Observed, state: FactorState) -> Observed:
         """The entries with the parameters of likelihoods that suit the predictors best."""
@@ -57,7 +74,8 @@ class PartitionedPosteriorRows:
             if inside.size:
                 if self.latest is None or self.latest[0] is not state or self.latest[1] != p:
                     part = self.partitions.source.part(p)
-                    self.latest = state, p, row_pass(part, summaries, state)
+                    of_part = row_pass(part, summaries, state_of_part(part, state))
+                    self.latest = state, p, of_part
                 parts.append(self.latest[2].of_rows(inside))
         return RowsGiven.joined(parts)
 
@@ -71,6 +89,19 @@ class PartitionedPosteriorRows:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PartitionedPosteriorRows, (self.partitions,)
+
+
+def attribute_sums_of_part(
+    part: Part, summaries: tuple[Summary, ...], state: FactorState
+) -> tuple[Array, Array, Array, Array]:
+    """The sums by which the rows of a partition determine coefficients of attributes."""
+    rows = row_pass(part, summaries, state_of_part(part, state))
+    if rows.unsettled:  # bounds that a process has lost, and finds once
+        for chunk in sorted(rows.unsettled):
+            rows.settled_chunk(chunk)
+        part.keep(f"{state.key}/values", rows.values)
+        part.keep(f"{state.key}/precisions", rows.precisions)
+    return products_of_attributes(rows)
 
 
 def observed_of_part(part: Part) -> Observed:
@@ -159,7 +190,7 @@ def moments_of_block(
         return block, np.zeros(block.y.size), None
     names = f"{state.key}/mean", f"{state.key}/sd"
     if any(name not in part.kept for name in names):
-        mean, variance = row_pass(part, summaries, state).all_moments()
+        mean, variance = row_pass(part, summaries, state_of_part(part, state)).all_moments()
         for name, array in zip(names, (mean, np.sqrt(variance)), strict=True):
             part.keep(name, array)
     mean, sd = (part.kept[name][block.part] for name in names)

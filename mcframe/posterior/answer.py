@@ -992,8 +992,9 @@ def posterior(
         dict has several groups, by names; each group has a variance of coefficients of its own,
         which is learned. Numbers of arrays and frames count in standard units, and a gap as the
         mean; those of sparse matrices as they are. ``condition`` takes attributes of new rows.
-        Under the sampler coefficients are drawn, and the scales of groups. Not with a
-        checkpoint; of rows in partitions columns may have attributes, but not "observed".
+        Under the sampler coefficients are drawn, and the scales of groups. Of rows in partitions
+        row attributes may be partitions, too, whose blocks are groups, with a gap where no number
+        is stored; "observed" is not taken then. Not with a checkpoint.
 
     Returns
     -------
@@ -1044,8 +1045,9 @@ def posterior(
     about half a millisecond at least; up to 1,000 draws of all rows and columns are kept, 50
     million numbers at most. Memory was some 50 bytes an entry beyond the data (ten million
     entries, ten factors); bounds take 32 N more. In partitions a sweep is one round, and each
-    partition answers with d k^2 / 2 numbers. A hundred million entries on disk took 2.6 GB. Bounds
-    that a process has lost are computed again.
+    partition answers with d k^2 / 2 numbers, and with p attributes of rows in a second one, with
+    ``p^2 k^2 / 4``. A hundred million entries on disk took 2.6 GB. Bounds that a process has lost
+    are computed again.
 
     Examples
     --------

@@ -6,16 +6,17 @@ same for all of a group no answer depends on the axes, and sums over rows are th
 Numbers of a sparse matrix stay as they are, so that 0 means that the attribute is absent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 from scipy import sparse
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
@@ -148,12 +149,28 @@ def raw_groups(raw: Any, what: str) -> dict[str, Any]:
     }
 
 
-def read_attributes(
-    raw: Any, observed: Observed, side: int
-) -> tuple[tuple[AttributeGroup, ...], AttributeValues | None]:
+@attrs.frozen(eq=False)
+class AttributesRead:
+    """Attributes of all rows, or of all columns, as they are read.
+
+    Attributes
+    ----------
+    groups : tuple of AttributeGroup
+    values : AttributeValues or None
+        None where no attribute varies. Of rows in partitions, which have the values, without rows.
+    mean_squares : array (p,)
+        Of the values, over all rows.
+    """
+
+    groups: tuple[AttributeGroup, ...] = ()
+    values: AttributeValues | None = None
+    mean_squares: Array = attrs.field(factory=lambda: np.zeros(0))
+
+
+def read_attributes(raw: Any, observed: Observed, side: int) -> AttributesRead:
     """Groups of attributes of rows (side 0) or columns (1) of Z, and their numbers.
 
-    Attributes that do not vary are left out; the numbers are None where none does.
+    Attributes that do not vary are left out.
     """
     what, n = ("row_attributes", "column_attributes")[side], observed.shape[side]
     groups, numbers = [], []
@@ -170,7 +187,10 @@ def read_attributes(
             f"{what}: {n_attributes} attributes are more than {MOST_ATTRIBUTES}; take principal"
             " components of them, or leave rare ones out"
         )
-    return tuple(groups), AttributeValues.of(numbers) if numbers else None
+    if not numbers:
+        return AttributesRead(tuple(groups))
+    values = AttributeValues.of(numbers)
+    return AttributesRead(tuple(groups), values, values.sums_of_squares / n)
 
 
 def read_new_rows(
@@ -208,23 +228,42 @@ def group_of(name: str, raw: Any, observed: Observed, side: int) -> AttributeGro
                 " is needed"
             )
         return AttributeGroup(name, observed.shape[1 - side], is_observed=True)
+    refuse_stores(raw, f"{name}: ")
     n = observed.shape[side]
     if is_sparse_matrix(raw):
         return AttributeGroup(name, sparse_numbers(name, raw, n).shape[1])
     numbers, labels = dense_numbers(name, raw, n)
-    empty = np.flatnonzero(np.all(np.isnan(numbers), axis=0))
+    n_given = numbers.shape[1]
+    return dense_group(name, labels, (n, n_given), lambda centres: moments_about(numbers, centres))
+
+
+def dense_group(
+    name: str,
+    labels: tuple[Any, ...] | None,
+    shape: tuple[int, int],
+    moments: Callable[[Array], tuple[IntArray, Array, Array]],
+) -> AttributeGroup:
+    """The group of numbers (n x p), wherever these are, by ``moments_about`` of all rows."""
+    counts, sums, _ = moments(np.zeros(shape[1]))
+    empty = np.flatnonzero(counts == 0)
     if empty.size:
         label = empty[0] if labels is None else repr(labels[empty[0]])
         raise DataError(f"{name}: attribute {label} has no number; drop it")
-    centres = np.nanmean(numbers, axis=0)
-    deviations = np.nan_to_num(numbers - centres)
-    sds = np.sqrt(np.mean(np.square(deviations), axis=0))
-    varies = sds > LEAST_AXIS * (np.abs(centres) + np.max(np.abs(deviations), axis=0))
+    centres = sums / counts
+    products = moments(centres)[2]
+    sds = np.sqrt(np.diag(products) / shape[0])
+    varies = sds > LEAST_AXIS * np.abs(centres)
     units = np.where(varies, 1.0 / np.where(varies, sds, 1.0), 0.0)
-    scaled = deviations * units
-    sizes, axes = np.linalg.eigh(scaled.T @ scaled)
+    sizes, axes = np.linalg.eigh(units[:, None] * products * units)
     kept = sizes > LEAST_AXIS * max(float(sizes[-1]), 1.0)
-    return AttributeGroup(name, numbers.shape[1], labels, centres, units[:, None] * axes[:, kept])
+    return AttributeGroup(name, shape[1], labels, centres, units[:, None] * axes[:, kept])
+
+
+def moments_about(numbers: Array, centres: Array) -> tuple[IntArray, Array, Array]:
+    """Counts (p,), and sums of deviations (p,) and of their products (p x p), where gaps are 0."""
+    gaps = np.isnan(numbers)
+    deviations = np.where(gaps, 0.0, numbers - centres)
+    return np.sum(~gaps, axis=0), np.sum(deviations, axis=0), deviations.T @ deviations
 
 
 def observed_sets(observed: Observed, side: int) -> Any:

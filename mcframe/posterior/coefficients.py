@@ -9,6 +9,7 @@ gradients. The bound is largest at the scales, which are found as EM finds them.
 columns.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -58,11 +59,66 @@ class AttributeValues(Broadcast):
         """The numbers as a sparse matrix."""
         return sparse.csr_array((self.values, self.places, self.starts), shape=self.shape)
 
+    @property
+    def sums_of_squares(self) -> Array:
+        """The sums of the squares of each attribute (p,)."""
+        return np.asarray(self.squares.sum(axis=0)).ravel()
+
     @cached_property
     def squares(self) -> Any:
         """The squares of the numbers as a sparse matrix."""
         return sparse.csr_array(
             (np.square(self.values), self.places, self.starts), shape=self.shape
+        )
+
+
+@attrs.frozen(eq=False)
+class AttributeSums:
+    """Sums over rows from which the coefficients of their attributes follow, before scales.
+
+    With rows x_i under coefficients of 0, their covariances S_i, matrices A_i of their normal
+    equations, other prior means m_i, and prior precisions T.
+
+    Attributes
+    ----------
+    products : array (p x P)
+        Sums of f_ip^2 A_i, packed.
+    right : array (p x K)
+        Sums of f_ip T (x_i - m_i).
+    shares : array (p x K)
+        Sums of f_ip^2 times the diagonal of T - T S_i T.
+    crossed : callable
+        From numbers v of all attributes (p x K) to the sums of f_ip (T - T S_i T) f_i'v.
+    """
+
+    products: Array
+    right: Array
+    shares: Array
+    crossed: Callable[[Array], Array]
+
+    @classmethod
+    def of(
+        cls,
+        values: AttributeValues,
+        matrices: Array,
+        without: Gaussians,
+        other_means: Array,
+        precisions: Array,
+    ) -> "AttributeSums":
+        """The sums of rows in this process, passed over for each product."""
+        covariances = without.full_covariances()
+
+        def crossed(numbers: Array) -> Array:
+            means = np.asarray(values.matrix @ numbers)
+            pulled = (covariances @ (precisions * means)[..., None])[..., 0]
+            return np.asarray(values.matrix.T @ (precisions * (means - pulled)))
+
+        of_squares = values.squares.T
+        return cls(
+            np.asarray(of_squares @ matrices),
+            np.asarray(values.matrix.T @ (precisions * (without.means - other_means))),
+            np.asarray(of_squares @ (precisions * (1.0 - precisions * without.variances))),
+            crossed,
         )
 
 
@@ -93,16 +149,20 @@ class Coefficients(Broadcast):
 
     @classmethod
     def initial(
-        cls, attributes: AttributeValues, free: Mask, precisions: Array, n_factors: int
+        cls,
+        attributes: AttributeValues,
+        mean_squares: Array,
+        free: Mask,
+        precisions: Array,
+        n_factors: int,
     ) -> "Coefficients":
         """Coefficients of 0, with scales at which attributes explain a part of the prior.
 
-        ``precisions`` (K,) are those of the numbers of rows or columns; in their units factors
-        have the scale 1.
+        ``mean_squares`` (p,) are those of the attributes over all rows. ``precisions`` (K,) are
+        those of the numbers of rows or columns; in their units factors have the scale 1.
         """
         n_groups = int(attributes.group_of[-1]) + 1
-        of_attributes = np.asarray(attributes.squares.sum(axis=0)) / attributes.shape[0]
-        sizes = np.bincount(attributes.group_of, of_attributes, n_groups)
+        sizes = np.bincount(attributes.group_of, mean_squares, n_groups)
         variances = np.where(np.arange(free.size) < n_factors, 1.0, 1.0 / precisions)
         scales = np.sqrt(INITIAL_SHARE * variances / (n_groups * sizes[:, None])) * free
         means = np.zeros((attributes.shape[1], free.size))
@@ -166,62 +226,34 @@ class Coefficients(Broadcast):
         covariances = without.covariances + self.covariances
         return Gaussians(means, covariances, without.log_determinants), deviations
 
-    def updated(
-        self,
-        matrices: Array,
-        without: Gaussians,
-        other_means: Array,
-        precisions: Array,
-        own_precisions: Array,
-    ) -> "Coefficients":
-        """The best coefficients given normal equations of rows, whose deviations follow.
+    def updated(self, sums: AttributeSums, own_precisions: Array) -> "Coefficients":
+        """The best coefficients given what rows say of them; deviations of rows follow.
 
-        Parameters
-        ----------
-        matrices : array (n x P)
-            Of the normal equations of rows, without priors.
-        without : Gaussians
-            Rows if all coefficients were 0.
-        other_means : array (n or 1 x K)
-            Prior means of rows that are due to no attributes.
-        precisions : array (n or 1 x K)
-            Of the prior of rows.
-        own_precisions : array (K,)
-            Of the prior of coefficients.
+        ``own_precisions`` (K,) are those of the prior of coefficients.
         """
-        values = self.attributes
-        products = np.asarray(values.squares.T @ matrices) * self.packed_scales
+        products = sums.products * self.packed_scales
         nothing, no_prior = np.zeros(self.gaussians.means.shape), np.zeros((1, self.free.size))
         gaussians = gaussians_given(
             products, nothing, self.free, no_prior, own_precisions[None], no_prior
         )
-        means = self.best_means(without, other_means, precisions, own_precisions)
+        means = self.best_means(sums, own_precisions)
         return attrs.evolve(self, gaussians=attrs.evolve(gaussians, means=means))
 
-    def best_means(
-        self, without: Gaussians, other_means: Array, precisions: Array, own_precisions: Array
-    ) -> Array:
+    def best_means(self, sums: AttributeSums, own_precisions: Array) -> Array:
         """Means of coefficients, by conjugate gradients from where they are.
 
         With the covariances S of rows given the columns, the rows' precisions T, those of
         coefficients t and scaled attributes F, the equations are ``(F'(T - T S T) F + t) u = F'T
         (x - m)``, where x are rows without attributes and m their other means.
         """
-        values, covariances = self.attributes, without.full_covariances()
-        scales = self.scales[values.group_of]
-
-        def across(numbers: Array) -> Array:
-            return np.asarray(values.matrix.T @ (precisions * numbers)) * scales
+        scales = self.scales[self.attributes.group_of]
 
         def product(u: Array) -> Array:
-            means = self.prior_means(u)
-            pulled = (covariances @ (precisions * means)[..., None])[..., 0]
-            return across(means - pulled) + own_precisions * u
+            return scales * sums.crossed(scales * u) + own_precisions * u
 
-        shares = precisions * (1.0 - precisions * without.variances)
-        diagonal = np.asarray(values.squares.T @ shares) * np.square(scales) + own_precisions
+        diagonal = sums.shares * np.square(scales) + own_precisions
         u = self.gaussians.means
-        residual = (across(without.means - other_means) - product(u)) * self.free
+        residual = (scales * sums.right - product(u)) * self.free
         direction = scaled = residual / diagonal
         size = first = float(np.sum(residual * scaled))
         for _ in range(MOST_GRADIENT_STEPS):

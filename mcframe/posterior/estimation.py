@@ -21,7 +21,7 @@ from mcframe.contracts.wording import wording
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
-from mcframe.posterior.attributes import OBSERVED, raw_groups, read_attributes
+from mcframe.posterior.attributes import AttributesRead, read_attributes
 from mcframe.posterior.coefficients import Coefficients
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.factor_state import FactorState, initial_state
@@ -311,7 +311,6 @@ def estimate(
         ascent = CoordinateAscent(budget_of(options, ROWS_TOL, DEFAULT_SWEEPS), began)
         store = store_of(data)
         if isinstance(store, EstimatingStore):
-            refuse_attributes_in_parts(options)
             demand_posterior(model, model.terms)
             if samples:
                 raise BackendError(
@@ -403,21 +402,6 @@ def has_attributes(options: PosteriorOptions) -> bool:
     return any(options.get(name) is not None for name in ("row_attributes", "column_attributes"))
 
 
-def refuse_attributes_in_parts(options: PosteriorOptions) -> None:
-    """Raise a ``BackendError`` where attributes need all rows in this process."""
-    if options.get("row_attributes") is not None:
-        raise BackendError(
-            "row_attributes: rows in partitions were given, and attributes of rows need all rows"
-            " in this process; give arrays, or drop the attributes (column_attributes may stay)"
-        )
-    for name, group in raw_groups(options.get("column_attributes"), "column_attributes").items():
-        if is_word(group, OBSERVED):
-            raise BackendError(
-                f"{name}={OBSERVED!r} was given with rows in partitions, and no process knows all"
-                " rows in which a column is observed; give numbers, or data in arrays"
-            )
-
-
 def refuse_beside_attributes(model: Model, checkpoint: object) -> None:
     """Raise a ``BackendError`` where something else was given that takes no attributes."""
     reason = ""
@@ -458,6 +442,10 @@ class FactorSource(Protocol):
         """The entries before anything is summed over all rows."""
         ...
 
+    def row_attributes(self, raw: Any, observed: Observed, width: int) -> AttributesRead:
+        """The attributes of rows with so many numbers each."""
+        ...
+
     def rows(self, observed: Observed) -> SweptRows:
         """The rows, as a sweep passes over them."""
         ...
@@ -484,6 +472,10 @@ class AllRows:
     def without_summaries(self, problem: Problem) -> Observed:
         """The entries before anything is summed."""
         return Observed.of_tables(problem, problem.tables)
+
+    def row_attributes(self, raw: Any, observed: Observed, width: int) -> AttributesRead:
+        """The attributes of all rows."""
+        return read_attributes(raw, observed, 0)
 
     def rows(self, observed: Observed) -> PosteriorRows:
         """The rows, as a sweep passes over them."""
@@ -524,7 +516,7 @@ def run_on_factors(
         prior, rng = problem.terms[0], np.random.default_rng(seed)
         assert isinstance(prior, PriorOfFactors)  # as ``estimate`` has found
         state = initial_state(observed, n_factors, prior.weight, rng)
-        state = with_attributes(observed, state, options)
+        state = with_attributes(observed, state, options, source)
     is_small = observed.n_entries <= SMALL_TABLE_ENTRIES and 2 * n_factors > min(problem.shape)
     if options["tol"] is None and not is_small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
@@ -535,9 +527,12 @@ def run_on_factors(
 
 
 def with_attributes(
-    observed: Observed, state: FactorState, options: PosteriorOptions
+    observed: Observed,
+    state: FactorState,
+    options: PosteriorOptions,
+    source: FactorSource | None = None,
 ) -> FactorState:
-    """The state with coefficients of the attributes that were given."""
+    """The state with coefficients of the attributes that were given, of rows in ``source``."""
     design, priors = state.design, state.priors
     sides = (
         ("row_attributes", design.row_free, priors.of_rows(design)[0]),
@@ -549,12 +544,18 @@ def with_attributes(
     )
     coefficients: list[Coefficients | None] = []
     for side, (name, free, precisions) in enumerate(sides):
-        groups, values = read_attributes(options.get(name), observed, side)
-        if values is None:
+        raw = options.get(name)
+        if side:
+            read = read_attributes(raw, observed, side)
+        else:
+            read = (source or AllRows()).row_attributes(raw, observed, design.width)
+        if read.values is None:
             coefficients.append(None)
             continue
-        initial = Coefficients.initial(values, free, precisions, design.n_factors)
-        coefficients.append(attrs.evolve(initial, groups=groups))
+        initial = Coefficients.initial(
+            read.values, read.mean_squares, free, precisions, design.n_factors
+        )
+        coefficients.append(attrs.evolve(initial, groups=read.groups))
     of_rows, of_columns = coefficients
     return attrs.evolve(state, row_coefficients=of_rows, column_coefficients=of_columns)
 

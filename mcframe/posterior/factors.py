@@ -31,14 +31,13 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.density_of_deviation import mean_square
 from mcframe.posterior.attributes import AttributeGroup, read_new_rows
-from mcframe.posterior.coefficients import Coefficients
+from mcframe.posterior.coefficients import AttributeSums, Coefficients
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.factor_state import Design, FactorState, Priors, initial_precision
 from mcframe.posterior.gaussians import (
     SINGULAR_MESSAGE,
     Gaussians,
     SingularEquations,
-    gaussians_given,
     gaussians_of_groups,
 )
 from mcframe.posterior.linear_response import (
@@ -383,16 +382,10 @@ class Sides:
 
 def row_coefficients_step(rows: SweptRows, observed: Observed, state: FactorState) -> FactorState:
     """The state with the best coefficients of rows' attributes, given the columns."""
-    coefficients, design, priors = state.row_coefficients, state.design, state.priors
-    assert coefficients is not None
-    assert isinstance(rows, PosteriorRows)  # as ``estimate`` demands beside attributes
-    matrices, vectors = rows.equations(observed.summaries, state)
-    precisions, nothing = priors.of_rows(design), np.zeros((1, design.width))
-    fixed = design.row_free, design.row_fixed_values
-    without = gaussians_given(matrices, vectors, *fixed, precisions, nothing)
-    without = attrs.evolve(without, means=without.means - design.row_fixed_values)
-    prior = priors.of_coefficients(design)[0]
-    coefficients = coefficients.updated(matrices, without, nothing, precisions, prior)
+    assert state.row_coefficients is not None
+    prior = state.priors.of_coefficients(state.design)[0]
+    sums = rows.attribute_sums(observed.summaries, state)
+    coefficients = state.row_coefficients.updated(sums, prior)
     return attrs.evolve(state, row_coefficients=coefficients)
 
 
@@ -420,7 +413,9 @@ def columns_given(observed: Observed, state: FactorState, sums: RowSums) -> tupl
     coefficients, deviations = state.column_coefficients, None
     if coefficients is not None:
         prior = state.priors.of_coefficients(design)[1]
-        coefficients = coefficients.updated(matrices, columns, means, precisions, prior)
+        of_columns = matrices, columns, means, precisions
+        sums_of_attributes = AttributeSums.of(coefficients.attributes, *of_columns)
+        coefficients = coefficients.updated(sums_of_attributes, prior)
         columns, deviations = coefficients.added_to(columns, precisions)
     twice = np.full(sums.matrices.shape[1], 2.0)
     twice[np.diag(loops.unpacking(design.width))] = 1.0

@@ -15,6 +15,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
+from mcframe.posterior.coefficients import AttributeSums
 from mcframe.posterior.factor_state import FactorState
 from mcframe.posterior.gaussians import ROWS_PER_CHUNK, Gaussians, gaussians_given
 from mcframe.posterior.linear_response import RowsGiven
@@ -81,6 +82,10 @@ class SweptRows(Protocol):
         """The entries with the parameters of likelihoods that suit the predictors best."""
         ...
 
+    def attribute_sums(self, summaries: tuple[Summary, ...], state: FactorState) -> AttributeSums:
+        """The sums by which rows given the columns determine coefficients of attributes."""
+        ...
+
     def rows_given(
         self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
     ) -> RowsGiven:
@@ -132,10 +137,11 @@ class PosteriorRows:
             self.latest = state, row_pass(self, summaries, state)
         return self.latest[1].of_rows(rows)
 
-    def equations(self, summaries: tuple[Summary, ...], state: FactorState) -> tuple[Array, Array]:
-        """The normal equations of all rows given the columns, without priors."""
-        rows = row_pass(self, summaries, state)
-        return rows.equations(0, rows.observed.shape[0])
+    def attribute_sums(self, summaries: tuple[Summary, ...], state: FactorState) -> AttributeSums:
+        """The sums by which rows given the columns determine coefficients of attributes."""
+        assert state.row_coefficients is not None
+        given = row_pass(self, summaries, state).without_attributes()
+        return AttributeSums.of(state.row_coefficients.attributes, *given)
 
     def for_sweeps(self) -> "PosteriorRows":
         """Rows for further sweeps, which keep bounds of entries of their own."""
@@ -202,6 +208,19 @@ class RowPass:
         if coefficients is not None:
             gaussians.covariances[:] += coefficients.covariances[first:last]
         return gaussians
+
+    def without_attributes(self) -> tuple[Array, Gaussians, Array, Array]:
+        """All rows given the columns under coefficients of 0, for ``AttributeSums``.
+
+        The matrices of their normal equations, their Gaussians less what is fixed, the other prior
+        means, and the prior precisions.
+        """
+        design, precisions = self.state.design, self.state.priors.of_rows(self.state.design)
+        matrices, vectors = self.equations(0, self.observed.shape[0])
+        fixed, nothing = (design.row_free, design.row_fixed_values), np.zeros(precisions.shape)
+        rows = gaussians_given(matrices, vectors, *fixed, precisions, nothing)
+        rows = attrs.evolve(rows, means=rows.means - design.row_fixed_values)
+        return matrices, rows, nothing, precisions
 
     def deviations(self, first: int, last: int, gaussians: Gaussians) -> Gaussians:
         """Some rows without what attributes say of them."""
