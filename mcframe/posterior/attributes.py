@@ -128,7 +128,7 @@ def storable(raw: Any) -> Any:
 
 
 def stored_attributes(row_attributes: Any, column_attributes: Any) -> Any:
-    """Those attributes that are given as options of an answer, in the form that files hold."""
+    """Attributes of both sides as options of an answer, in the form that files hold."""
     sides = {"row_attributes": row_attributes, "column_attributes": column_attributes}
     return {name: storable(raw) for name, raw in sides.items() if raw is not None}
 
