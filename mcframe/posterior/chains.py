@@ -598,9 +598,9 @@ class FactorChains(ObservedChains):
 
     @cached_property
     def prior_counts(self) -> tuple[int, int]:
-        """Of how many Gaussians the prior of a factor is, of rows and of columns.
+        """The numbers of Gaussians of the prior of a factor, of rows and of columns.
 
-        Those of coefficients of attributes are among them.
+        Coefficients of attributes are among them.
         """
         (n_rows, n_columns), (rows, columns) = self.observed.shape, self.attributes
         return n_rows + rows.count, n_columns + columns.count

@@ -39,7 +39,7 @@ class CoefficientDraws(ChainState):
 
     @classmethod
     def absent(cls, m: int, width: int) -> "CoefficientDraws":
-        """Those of no attributes."""
+        """The coefficients of no attributes."""
         return cls(np.zeros((m, 0, width)), np.zeros((m, 0, width)))
 
     @classmethod
@@ -150,13 +150,13 @@ class AttributedSide:
         return np.array([(one.T @ one).toarray() for one in of_kinds])
 
     def contributions(self, matrix: Any, u: Array) -> Array:
-        """What attributes (n x p) make of scaled coefficients (m x p x K), (m x n x K)."""
+        """The products of attributes (n x p) and scaled coefficients (m x p x K), (m x n x K)."""
         m, p, width = u.shape
         made = matrix @ u.transpose(1, 0, 2).reshape(p, m * width)
         return np.asarray(made.reshape(-1, m, width).transpose(1, 0, 2))
 
     def prior_means(self, draws: CoefficientDraws) -> Array:
-        """What attributes say of the means of all rows (m x n x K)."""
+        """The part of the prior means of all rows that is due to attributes (m x n x K)."""
         scaled = draws.u * draws.scales[:, self.attributes.group_of]
         return self.contributions(self.attributes.matrix, scaled)
 

@@ -176,7 +176,7 @@ class FactorState(Broadcast):
 
     @property
     def without_column_coefficients(self) -> "FactorState":
-        """What rows need: the columns, on which their attributes have had their effect."""
+        """The state that rows need: columns, on which attributes have had their effect."""
         return attrs.evolve(self, column_coefficients=None)
 
     @property

@@ -280,7 +280,7 @@ class FactorPosterior(SingleDistribution):
 
 
 def described_groups(groups: Sequence[tuple[AttributeGroup, ...]]) -> dict[str, str]:
-    """What prior means depend on, of rows and of columns: the formula, and groups by name."""
+    """The formulas of prior means of rows and of columns, with groups of attributes by name."""
     formulas = {
         "attributes of rows": "x_i = A'f_i + d_i, f",
         "attributes of columns": "w_j = B'g_j + e_j, g",
