@@ -16,7 +16,7 @@ from mcframe.plots.diagnostics import (
 from mcframe.plots.drawing import PICTURES
 from mcframe.plots.of_answers import Pictures
 from mcframe.plots.predictions import biplot, calibration, coverage, predictions
-from mcframe.plots.tables import estimates, filled, missingness
+from mcframe.plots.tables import estimates, filled, gap_dependence, missingness
 
 __all__ = [
     "PICTURES",
@@ -28,6 +28,7 @@ __all__ = [
     "evidence",
     "filled",
     "gap",
+    "gap_dependence",
     "missingness",
     "precisions",
     "predictions",

@@ -95,6 +95,7 @@ class CompletionPictures(Pictures):
     """The pictures of a completed table."""
 
     filled = Picture(tables.filled)
+    gap_dependence = Picture(tables.gap_dependence)
     missingness = Picture(tables.missingness)
 
 

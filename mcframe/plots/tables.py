@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 # The look of keys.
 KEY: dict[str, Any] = {"frameon": False, "fontsize": "small"}
+# Colours of differences, which are white at 0, and the least end of their range.
+DIVERGING_MAP, NOT_COMPARED, LEAST_RANGE = "PuOr", "0.75", 0.2
+# The level of tests.
+LEVEL = 0.05
 
 
 @picture_of(
@@ -197,6 +201,76 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> "Axes":
     extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"
     label = "expected error, observed cells are grey\n(1: no better than a constant)"
     ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
+    return ax
+
+
+@picture_of("Completion", "Declared", size=SIZE_OF_MAP)
+def gap_dependence(data: Any, *, ax: Any = None) -> "Axes":
+    """Draw on which columns the gaps of each column depend.
+
+    Each cell compares the rows that lack the column at its left with those that have it, by what
+    the column below it holds. The colour is the probability that this is larger where there is a
+    gap, less that it is smaller: 0 if gaps do not depend on it, 1 or -1 if all values at gaps lie
+    above or below all others. Of labels and categories it is the difference of the shares of a
+    value. A point marks p-values of at most .05 after multiplication by the number of all tested
+    pairs (Bonferroni), so that any point is wrong in at most 5 % of tables. Cells with fewer than
+    5 rows on a side are grey. Whether gaps depend on the missing value itself, no table shows.
+
+    Parameters
+    ----------
+    data : Completion or Declared
+    ax : Axes of matplotlib, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ModelError
+        If no column has enough gaps and values, or ``ax`` is something else.
+    ModuleNotFoundError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, mcframe as mc
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"age": rng.normal(50.0, 10.0, 200)})
+    >>> frame["income"] = (20.0 + 0.5 * frame["age"]).where(frame["age"] < 60.0)
+    >>> mc.complete(frame).plot.gap_dependence().get_title()
+    'gaps depend on observed columns in 1 of 1 tested column'
+    """
+    tests = getattr(data, "declared", data).gap_tests
+    count = len(tests.of_columns)
+    if not count:
+        raise ModelError(
+            "gap_dependence: no column has at least 5 gaps and 5 values in rows in which another"
+            " column is observed; give a table with more rows or gaps"
+        )
+    shape = tests.p_values.shape
+    largest = max(float(np.nanmax(np.abs(tests.differences))), LEAST_RANGE)
+    image = draw_map(ax, shape, tests.differences, cmap=DIVERGING_MAP, vmin=-largest, vmax=largest)
+    ax.set_facecolor(NOT_COMPARED)
+    n_pairs = np.count_nonzero(~np.isnan(tests.p_values))
+    with np.errstate(invalid="ignore"):
+        rows, columns = np.nonzero(n_pairs * tests.p_values <= LEVEL)
+    label = "p at most .05 over all pairs"
+    ax.plot(
+        columns, rows, "o", color="black", markeredgecolor="white", markersize=5.0, label=label
+    )
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, **KEY)
+    name_places(ax.xaxis, tests.others, across=True)
+    name_places(ax.yaxis, tests.columns, across=False)
+    n_dependent = sum(p_value <= LEVEL for p_value in tests.adjusted.values())
+    title = (
+        f"gaps depend on observed columns in {n_dependent} of {counted(count, 'tested column')}"
+    )
+    ax.set_title(title, pad=22.0)
+    ax.set(xlabel="may depend on", ylabel="gaps of")
+    label = "probability that it is larger where\nthere is a gap, less that it is smaller"
+    ax.figure.colorbar(image, ax=ax, label=label)
     return ax
 
 

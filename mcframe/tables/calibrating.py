@@ -22,7 +22,7 @@ from mcframe.tables.semicontinuous import SemiContinuous
 CodingT = TypeVar("CodingT", bound=Coding)
 
 
-@stored(renamed_fields={"auc_of_holes": "missingness_auc"})
+@stored(renamed_fields={"auc_of_holes": "missingness_auc"}, former_fields=("missingness_p",))
 @attrs.frozen
 class ColumnScores:
     """Errors of the predictions of a column at its held-out entries.
@@ -39,8 +39,6 @@ class ColumnScores:
     missingness_auc : float or None
         How well the other columns tell which entries are missing: the area under the curve on rows
         that were left out; None if too few entries are missing or observed.
-    missingness_p : float or None
-        The probability of an area that is at least so large if they do not tell.
     weighted : bool
         Whether held-out entries are weighted by how likely they were to be missing.
     error_uncorrected : float or None
@@ -53,7 +51,6 @@ class ColumnScores:
     n_held: int
     missingness_auc: float | None = None
     weighted: bool = False
-    missingness_p: float | None = None
     error_uncorrected: float | None = None
 
 
@@ -209,7 +206,6 @@ def calibrated_and_scored(
         error_of_constant=coding.error(float(sums[3] / weight)),
         n_held=sum(int(np.count_nonzero(mask)) for mask in masks),
         missingness_auc=missingness.auc,
-        missingness_p=missingness.p_value,
         weighted=bool(np.ptp(missingness.weights) > 0.0),
     )
 

@@ -565,11 +565,12 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         (held-out loss divided by that of a constant prediction: 1 is no better), ``error`` and
         ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
         the mean distance in levels), ``sd`` (the error at missing entries that the posterior
-        expects, by the same measure), ``shift``, ``missingness_auc``, the chosen
-        ``weight`` (of the nuclear norm, or of the prior in rows), and the ``scale`` on which the
-        numbers of a column are Gaussian. Losses and errors are missing
-        for columns that are in no block. ``between_groups`` is the share of the variance of a
-        column that lies between groups, its intra-class correlation, where ``groups`` were given.
+        expects, by the same measure), ``shift``, ``missingness_auc``, ``missingness_p``,
+        ``missingness_p_adjusted`` and ``missingness_by``, the chosen ``weight`` (of the nuclear
+        norm, or of the prior in rows), and the ``scale`` on which the numbers of a column are
+        Gaussian. Losses and errors are missing for columns that are in no block.
+        ``between_groups`` is the share of the variance of a column that lies between groups, its
+        intra-class correlation, where ``groups`` were given.
         ``error_uncorrected`` is the error that a column with a correction (``nonlinear=True``) has
         without it, and missing of others.
 
@@ -585,6 +586,18 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         because of its own value, as when the rich do not tell their income, no observed entry
         shows it, and errors at missing entries may be far larger. Beside the held-out entries of a
         column that is missing together with others, these are hidden, too.
+
+        **Do gaps depend on other columns?** Rows with a gap are compared with rows without one by
+        the ranks of what another column holds (Mann and Whitney; counts of labels and of values of
+        a category by Fisher's exact test), if there are at least 5 of both. ``missingness_p`` is
+        the least p-value over the other columns, times their number, and ``missingness_by`` the
+        column that has it. ``missingness_p_adjusted`` is adjusted for the number of tested columns
+        (Holm, 1979): if all gaps are by chance, any is at most .05 in at most 5 % of tables,
+        whichever columns go missing together. With ``groups`` the groups count as draws, not the
+        rows; a single time series is not tested. A small p-value says that gaps are not completely
+        at random. A large one does not say that they are: a dependence may be too weak, or without
+        a direction, as gaps at both ends, and that on the missing value itself shows nowhere.
+        ``plot.gap_dependence()`` draws all pairs.
         """
         rows = self.rows()
         columns = {name: [row[name] for row in rows] for name in REPORT_COLUMNS}
@@ -594,6 +607,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         """The rows of the report."""
         rows = []
         sds, means, between = self.expected_errors, self.means, self.shares_between_groups
+        tests = self.declared.gap_tests
+        p_values, adjusted, nearest = tests.of_columns, tests.adjusted, tests.nearest
         for column, scores in zip(self.declared.columns, self.scores, strict=True):
             row = dict.fromkeys(REPORT_COLUMNS) | {
                 "column": str(plain(column.name)),
@@ -620,6 +635,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if isinstance(column.coding, Numbers):
                 row["scale"] = column.coding.scale_in_words
             row["between_groups"] = between.get(column.name)
+            if column.name in p_values:
+                row["missingness_p"] = p_values[column.name]
+                row["missingness_p_adjusted"] = adjusted[column.name]
+                row["missingness_by"] = str(plain(nearest[column.name]))
             rows.append(row)
         return rows
 
@@ -718,16 +737,16 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 "what the rows before and after hold predicts a row, too, in the order of"
                 f" {plain(neighbours[0].neighbour.time)!r}"
             )
-        tested = {
-            repr(plain(column.name)): scores.missingness_p
-            for column, scores in zip(self.declared.columns, self.scores, strict=True)
-            if scores is not None and scores.missingness_p is not None
-        }
-        dependent = rejected(tested)
+        tests = self.declared.gap_tests
+        dependent = [
+            f"{plain(name)!r} (on {plain(tests.nearest[name])!r})"
+            for name, p_value in tests.adjusted.items()
+            if p_value <= LEVEL_OF_TESTS
+        ]
         if dependent:
             sentences.append(
                 f"gaps depend on observed columns in {listed(dependent)}, by tests of"
-                f" {counted(len(tested), 'column')} with an error of 5% in all; whether"
+                f" {counted(len(tests.of_columns), 'column')} with an error of 5% in all; whether"
                 " they depend on the missing value itself, no table shows"
             )
         empty = [
@@ -775,24 +794,19 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         return sentences
 
 
-def rejected(p_values: Mapping[str, float], level: float = 0.05) -> list[str]:
-    """The hypotheses that are rejected with at most this probability of any error (Holm, 1979)."""
-    names = sorted(p_values, key=lambda name: p_values[name])
-    count = 0
-    while count < len(names) and p_values[names[count]] <= level / (len(names) - count):
-        count += 1
-    return [name for name in p_values if name in names[:count]]
-
+# The probability of any error with which the report says that gaps depend on columns.
+LEVEL_OF_TESTS = 0.05
 
 # The columns of the report that are scores, all of its columns, and those that are printed.
 SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc", "error_uncorrected")
 REPORT_COLUMNS = (
     *("column", "type", "missing", "limits", "loss", "error", "error_of_constant", "measure"),
-    *("sd", "shift", "missingness_auc", "weight", "scale", "between_groups", "error_uncorrected"),
+    *("sd", "shift", "missingness_auc", "missingness_p", "missingness_p_adjusted"),
+    *("missingness_by", "weight", "scale", "between_groups", "error_uncorrected"),
 )
 NOT_PRINTED = (
-    *("limits", "missingness_auc", "weight", "scale", "between_groups"),
-    "error_uncorrected",
+    *("limits", "missingness_auc", "missingness_p", "missingness_p_adjusted", "missingness_by"),
+    *("weight", "scale", "between_groups", "error_uncorrected"),
 )
 PRINTED_COLUMNS = tuple(name for name in REPORT_COLUMNS if name not in NOT_PRINTED)
 

@@ -1,6 +1,7 @@
 """A table as a model and its data, and the way back: the answer of ``declare``."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Generic, Literal
 
 import attrs
@@ -10,6 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.frames import Frame, NewFrame
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.showing import card, percent, table_as_html, table_as_text
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import a_type, counted, plain
@@ -17,7 +19,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.regularizers import NuclearNorm
+from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.tables.applicability import Applicability
 from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import BaseCoding, Choice, Numbers
@@ -33,6 +35,7 @@ from mcframe.tables.declared_column import (
     predicted_codes,
     row_limits_of,
 )
+from mcframe.tables.gap_tests import GapTests
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import like_frame, with_columns
@@ -95,6 +98,25 @@ class Declared(Generic[Frame]):
     def all_columns(self) -> tuple[DeclaredColumn, ...]:
         """The columns of the table, and those of the model beside them."""
         return *self.columns, *self.neighbours
+
+    @property
+    def row_groups(self) -> RowGroups | None:
+        """The groups of the rows: those of the model, or of a column of labels; None without."""
+        for term in self.model.terms:
+            if isinstance(term, GaussianRows) and term.groups is not None:
+                return RowGroups.of(term.groups)
+        labels = [column.column.values for column in self.columns if column.has_groups]
+        return RowGroups.of(np.array(labels[0], dtype=object)) if labels else None
+
+    @cached_property
+    def gap_tests(self) -> GapTests:
+        """Tests of whether the gaps of columns depend on other columns; none in one time series.
+
+        Rows of one series depend on each other, and no other series says how far.
+        """
+        is_series = any(column.neighbour.groups is None for column in self.neighbours)
+        placed = [column for column in self.columns if column.place is not None]
+        return GapTests.of([] if is_series else placed, self.row_groups)
 
     @property
     def row_limits(self) -> RowLimits | None:

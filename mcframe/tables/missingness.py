@@ -112,14 +112,10 @@ class Missingness:
     weights : array (n,)
         The weight of each row in errors at held-out entries, which are to stand for errors at
         missing ones; 1 where the other columns do not predict what is missing.
-    p_value : float or None
-        That of the hypothesis that they do not: the least of the tests of Mann and Whitney on each
-        fold of rows, by scores of the others, times their number.
     """
 
     auc: float | None
     weights: Array
-    p_value: float | None = None
 
     @classmethod
     def of_columns(
@@ -159,19 +155,7 @@ class Missingness:
             weights: Array = np.ones(is_missing.size)
             if auc >= max(LEAST_AUC, 0.5 + LEAST_DEVIATIONS * deviation):
                 weights = odds_of_missing(score, is_missing)
-            # Scores of two folds are dependent, those of one are not given the others.
-            p_values = [
-                scipy.stats.mannwhitneyu(
-                    score[is_missing & (parts == k)],
-                    score[~is_missing & (parts == k)],
-                    alternative="greater",
-                    method="asymptotic",
-                ).pvalue
-                for k in range(FOLDS)
-                if 0 < np.count_nonzero(is_missing[parts == k]) < np.count_nonzero(parts == k)
-            ]
-            p_value = min(1.0, len(p_values) * float(np.min(p_values, initial=1.0)))
-            missingness[column] = cls(auc, weights, p_value)
+            missingness[column] = cls(auc, weights)
         return missingness
 
 
