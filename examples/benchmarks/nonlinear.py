@@ -194,8 +194,10 @@ def lines(runs, names):
     """The part of the page."""
     seeds = sorted({run["seed"] for run in runs.known.values()})
     shares = sorted({run["share"] for run in runs.known.values()})
+    about = machine()
     made = [
-        f"{machine()}.",
+        f"{about['date']}, {about['processor']}, {about['cores']} cores,"
+        f" Python {about['python']}.",
         "",
         f"Shares hidden {', '.join(f'{share:.0%}' for share in shares)};"
         f" seeds {', '.join(map(str, seeds))}. Changes by the correction, in per cent:",

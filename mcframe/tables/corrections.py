@@ -15,9 +15,11 @@ from mcframe.posterior.row_corrections import ColumnCorrection, Features
 from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior
 from mcframe.runtime.machine import limits_blas
+from mcframe.tables.coding import Coding
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import first_numbers
+from mcframe.tables.raw_predictions import RawPredictions
 from mcframe.tables.rows_folds import HeldOutMoments
 from mcframe.tables.semicontinuous import SemiContinuous
 
@@ -28,6 +30,9 @@ PARTS = 3
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
 # A correction is taken if errors at held-out entries fall by so many standard errors.
 LEAST_GAIN = 1.0
+# The same of the log losses of labels, levels and categories, whose curves are fitted to these
+# entries, too.
+LEAST_LABEL_GAIN = 2.0
 # The exponents of variances that are tried.
 EXPONENTS = tuple(np.linspace(0.0, 1.5, 7).tolist())
 # Variances depend on features only where so many entries are held out. Their trees, and the leaves
@@ -238,6 +243,21 @@ def gains(differences: Array, share: float = 1.0) -> bool:
     """True if the mean of the differences is above 0, beyond noise."""
     error = float(np.std(differences)) / np.sqrt(max(differences.size, 1))
     return bool(float(np.mean(differences)) > share * LEAST_GAIN * error)
+
+
+def entry_losses(
+    coding: Coding,
+    codes: Array,
+    masks: Sequence[Mask],
+    predictions_of_folds: Sequence[RawPredictions],
+) -> Array:
+    """The losses of the held-out codes of a column, fold by fold."""
+    losses = []
+    for mask, of_fold in zip(masks, predictions_of_folds, strict=True):
+        predictions = of_fold.at(mask)
+        answer = coding.decode(predictions.means, predictions.variances)
+        losses.append(coding.losses(answer, codes[mask]))
+    return np.concatenate(losses)
 
 
 def likeliest_variances(squares: Array, variances: Array) -> tuple[float, float]:

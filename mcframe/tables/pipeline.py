@@ -6,7 +6,7 @@ Each stage is a function, and what it returns is a class of its own. ``read_tabl
 (``mcframe/tables/column_types.py``) is the first one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -28,10 +28,16 @@ from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
-from mcframe.tables.coding import NUMBERS_BLOCK, Numbers
+from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Coding, Numbers
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
-from mcframe.tables.corrections import CorrectionData, proposed_corrections
+from mcframe.tables.corrections import (
+    LEAST_LABEL_GAIN,
+    CorrectionData,
+    entry_losses,
+    gains,
+    proposed_corrections,
+)
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -170,6 +176,15 @@ class HeldOutTable:
             for fold in self.folds
         ]
         return attrs.evolve(self, coded=coded, folds=folds)
+
+    def entry_losses(self, k: int, coding: Coding, moments: Sequence[HeldOutMoments]) -> Array:
+        """The losses of held-out entries of column k by a coding of the moments of folds."""
+        numbers = np.flatnonzero(self.coded.column_of_number == k)
+        columns = slice(int(numbers[0]), int(numbers[-1]) + 1)
+        masks = [mask[:, k] for mask in self.masks]
+        predictions = [of_fold.of_columns(columns) for of_fold in moments]
+        predictions *= len(masks) // len(predictions)
+        return entry_losses(coding, self.coded.codes[:, k], masks, predictions)
 
     def densities(self) -> dict[Any, float]:
         """The sums of log densities of held-out entries, by column, under one Gaussian.
@@ -492,7 +507,17 @@ def correct(
     columns, scores, taken = list(calibrated.columns), dict(calibrated.scores), []
     for k, proposal in proposed.items():
         name, error = columns[k].name, scores[columns[k].name].error
-        if corrected.scores[name].loss < scores[name].loss:
+        is_taken = corrected.scores[name].loss < scores[name].loss
+        if is_taken and isinstance(columns[k].coding, Choice):
+            before, after = (
+                held_out.entry_losses(k, column.block_coding, predicted)
+                for column, predicted in (
+                    (columns[k], chosen.moments),
+                    (corrected.columns[k], moments),
+                )
+            )
+            is_taken = gains(before - after, LEAST_LABEL_GAIN)
+        if is_taken:
             taken.append(proposal.correction)
             columns[k] = corrected.columns[k]
             scores[name] = attrs.evolve(corrected.scores[name], error_uncorrected=error)
