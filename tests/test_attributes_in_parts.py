@@ -145,8 +145,8 @@ def test_random_models_have_one_posterior_however_rows_are_cut(part, n_examples)
             whole = mc.posterior(model, data, **options)
         except mc.McframeError:
             assume(False)
-        # Where the first bounds are those of exponentials, sweeps magnify rounding, with and without
-        # attributes: in one model bounds of -3e14, then -3e2, had 12 digits less in the fourth.
+        # From first bounds of large exponentials sweeps magnify rounding, without attributes too:
+        # of -1e8, then -3e2, by 1e10 in four sweeps.
         sizes = np.abs(trajectory(whole))
         assume(np.max(sizes) < 1e4 * np.min(sizes))
         parts = RowsInMemory(data, 1 + number % min(whole.problem.shape[0], 3))
