@@ -294,7 +294,9 @@ def test_limits_and_relations_stand_beside_weights():
     rng = np.random.default_rng(6)
     a, b = rng.random(80) + 1.0, rng.random(80) + 1.0
     frame = pd.DataFrame({"a": a, "b": b, "total": a + b})
-    frame = frame.mask(rng.random(frame.shape) < 0.15).astype(object)
+    hidden = rng.random(frame.shape) < 0.15
+    hidden[:, 2] &= ~hidden[:, :2].all(axis=1)
+    frame = frame.mask(hidden).astype(object)
     frame.loc[frame["a"].astype(float) < 1.2, "a"] = "<1.2"
     weights = rng.uniform(0.1, 3.0, 80)
     types, relations = {"a": "number"}, ["total = a + b"]
