@@ -6,7 +6,7 @@
 Entries are hidden completely at random. Of both answers of mcframe the score is measured as by
 ``imputation.py``, with the log loss of labels over that of constant probabilities, the coverage of
 90 % intervals of numbers and their score (Gneiting and Raftery, 2007); of peers the score alone,
-on the tables whose relations bend. Each run is a line of ``runs.jsonl``, and what was run is not
+on the tables with curved relations. Each run is a line of ``runs.jsonl``, and what was run is not
 run again.
 """
 
@@ -204,7 +204,7 @@ def lines(runs, names):
         "",
     ]
     groups = {
-        "relations that bend": [name for name in names if name in BENT],
+        "curved relations": [name for name in names if name in BENT],
         "tables used in development": [name for name in names if name in DEVELOPMENT],
         **{name: [name] for name in names if name in OTHERS},
     }

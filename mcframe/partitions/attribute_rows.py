@@ -187,8 +187,8 @@ def products_of_attributes(rows: RowPass) -> tuple[Array, Array, Array, Array]:
     The last of them are sums of ``f_ip f_iq (T - T S_i T)`` for all pairs of attributes, packed.
     """
     assert rows.state.row_coefficients is not None
-    values, given = rows.state.row_coefficients.attributes, rows.without_attributes()
-    sums, (_, without, _, precisions) = AttributeSums.of(values, *given), given
+    values, parts = rows.state.row_coefficients.attributes, rows.without_attributes()
+    sums, (_, without, _, precisions) = AttributeSums.of(values, *parts), parts
     a, b = np.tril_indices(precisions.shape[1])
     curvatures = -without.covariances * precisions[:, a] * precisions[:, b]
     curvatures[:, a == b] += precisions

@@ -66,11 +66,11 @@ def estimate_partitions(
     reason = refusal_of_posterior(model)
     if reason is not None:
         raise BackendError(f"no posterior of rows in partitions: {reason}")
-    with executor_of(model, data, observed_of_part) as given:
-        attributes = AttributeRows.of(options.get(WHAT), given.source.data.n_items)
+    with executor_of(model, data, observed_of_part) as of_data:
+        attributes = AttributeRows.of(options.get(WHAT), of_data.source.data.n_items)
         refuse_observed_rows(options.get("column_attributes"))
-        source = attrs.evolve(given.source, row_attributes=attributes, key=fresh_key())
-        executor = given if attributes is None else given.bound_to(source)
+        source = attrs.evolve(of_data.source, row_attributes=attributes, key=fresh_key())
+        executor = of_data if attributes is None else of_data.bound_to(source)
         bound, _ = problem_of_partitions(model, executor)
         for note in worth_a_warning(bound.notes):
             warn_caller(note, UnobservedWarning)

@@ -140,8 +140,8 @@ class PosteriorRows:
     def attribute_sums(self, summaries: tuple[Summary, ...], state: FactorState) -> AttributeSums:
         """The sums by which rows given the columns determine coefficients of attributes."""
         assert state.row_coefficients is not None
-        given = row_pass(self, summaries, state).without_attributes()
-        return AttributeSums.of(state.row_coefficients.attributes, *given)
+        parts = row_pass(self, summaries, state).without_attributes()
+        return AttributeSums.of(state.row_coefficients.attributes, *parts)
 
     def for_sweeps(self) -> "PosteriorRows":
         """Rows for further sweeps, which keep bounds of entries of their own."""

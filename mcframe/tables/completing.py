@@ -173,8 +173,8 @@ def complete(
     In rows to which a column does not apply (``mc.only_if``), its relations do not hold. Entries
     that are held out look like missing ones: what would determine them is hidden, too.
 
-    **Corrections.** Rows that are Gaussian have linear regressions, and mixtures have few bends.
-    With ``nonlinear=True`` sums of regression trees (gradient boosting: Friedman, Greedy function
+    **Corrections.** Rows that are Gaussian have linear regressions, and mixtures few curves. With
+    ``nonlinear=True`` sums of regression trees (gradient boosting: Friedman, Greedy function
     approximation, Annals of Statistics 29, 2001) learn what the posterior leaves over of the
     observed numbers of each column with gaps, from the other columns as it fills them without
     that column, their gaps, and its answer. Three sums, each of two thirds of the rows, are

@@ -14,12 +14,13 @@ from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.showing import card, percent, table_as_html, table_as_text
 from mcframe.contracts.stored_classes import stored
+from mcframe.contracts.term import PriorOfRows
 from mcframe.contracts.validators import a_type, counted, plain
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.row_limits import RowLimits
-from mcframe.regularizers import GaussianRows, NuclearNorm
+from mcframe.regularizers import NuclearNorm
 from mcframe.tables.applicability import Applicability
 from mcframe.tables.coded_rows import CodedRows
 from mcframe.tables.coding import BaseCoding, Choice, Numbers
@@ -103,8 +104,8 @@ class Declared(Generic[Frame]):
     def row_groups(self) -> RowGroups | None:
         """The groups of the rows: those of the model, or of a column of labels; None without."""
         for term in self.model.terms:
-            if isinstance(term, GaussianRows) and term.groups is not None:
-                return RowGroups.of(term.groups)
+            if isinstance(term, PriorOfRows) and term.groups is not None:
+                return term.groups
         labels = [column.column.values for column in self.columns if column.has_groups]
         return RowGroups.of(np.array(labels[0], dtype=object)) if labels else None
 

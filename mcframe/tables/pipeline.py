@@ -305,7 +305,9 @@ def complete_by_posterior(
     estimated = estimate(held_out, chosen, seed)
     calibrated = calibrate(held_out, chosen, estimated)
     if nonlinear:
-        warn_of_no_corrections(coded)
+        why = why_no_corrections(coded)
+        if why is not None:
+            warn_caller(f"nonlinear=True has no effect: {why}; leave it out")
         estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
     completed = fill(chosen, estimated, calibrated)
     return attrs.evolve(completed, row_weights=row_weights)
@@ -526,13 +528,6 @@ def correct(
     rows = attrs.evolve(engine.rows, corrections=RowCorrections(tuple(taken)))
     posterior = attrs.evolve(estimated.posterior, engine=attrs.evolve(engine, rows=rows))
     return attrs.evolve(estimated, posterior=posterior), CalibratedTable(tuple(columns), scores)
-
-
-def warn_of_no_corrections(coded: CodedTable) -> None:
-    """A ``UserWarning`` where corrections are asked for and there are none."""
-    why = why_no_corrections(coded)
-    if why is not None:
-        warn_caller(f"nonlinear=True has no effect: {why}; leave it out")
 
 
 def why_no_corrections(coded: CodedTable) -> str | None:
