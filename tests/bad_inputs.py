@@ -700,6 +700,8 @@ TABLES = [
     "mc.complete(frame, row_weights='kind')",
     "mc.complete(frame, row_weights=[1.0] * 24, groups=[1, 2] * 12)",
     "mc.complete(frame, method='optimum', row_weights=[1.0] * 24)",
+    "mc.complete(frame, nonlinear='trees')",
+    "mc.complete(frame, nonlinear=True, method='optimum')",
     "mc.pool.formula('size ~ 1', [frame.fillna(1.0)] * 2, row_weights='wieght')",
     "completed.draws(1, terms='size | kind')",
     "mc.complete(frame, time='day')",

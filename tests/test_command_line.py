@@ -186,6 +186,18 @@ def test_whole_numbers_too_long_for_floats_stay_text(place):
     assert done["note"] == ["a"] + 8 * [None]
 
 
+def test_impute_takes_weights_of_rows_and_corrects_columns(place, capsys):
+    table = [[*row, weight] for row, weight in zip(rows()[1:], [1.0, 4.0] * 24, strict=True)]
+    write("weighted.csv", [[*rows()[0], "w"], *table])
+    command = ["impute", "weighted.csv", "--out", "done.csv", "--types", STAGES]
+    assert main([*command, "--row-weights", "w", "--nonlinear"]) == 0
+    assert "tell as much of a mean as 35.3 rows of equal weight" in capsys.readouterr().out
+    assert main([*command, "--row-weights", "height", "--overwrite"]) == 2
+    assert "column 'height' of row_weights: row" in capsys.readouterr().err
+    assert main([*command, "--model", "model.toml", "--nonlinear", "--overwrite"]) == 2
+    assert "--nonlinear is without --model" in capsys.readouterr().err
+
+
 def test_a_first_line_of_numbers_is_named(place, capsys):
     write("other.csv", [[f"{k}.5", k] for k in range(1, 9)])
     assert main(["impute", "other.csv", "--out", "done.csv"]) == 0

@@ -129,6 +129,11 @@ def add_verbs(commands: Subparsers) -> None:
         metavar="COLUMN",
         help="how many of a population each row stands for, such as the weights of a survey",
     )
+    command.add_argument(
+        "--nonlinear",
+        action="store_true",
+        help="correct columns by regression trees where held-out entries gain by them",
+    )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)
     add_identifiers(command)
@@ -326,7 +331,7 @@ def impute(arguments: argparse.Namespace) -> Report:
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     within = arguments.relation_tolerance
     if arguments.model:
-        for option in ("relation", "groups", "time", "row-weights"):
+        for option in ("relation", "groups", "time", "row-weights", "nonlinear"):
             if getattr(arguments, option.replace("-", "_")):
                 raise ModelError(f"--{option} is without --model; leave one of them out")
         declared = declared_table(arguments)
@@ -349,6 +354,7 @@ def impute(arguments: argparse.Namespace) -> Report:
             groups=arguments.groups,
             time=arguments.time,
             row_weights=arguments.row_weights,
+            nonlinear=arguments.nonlinear,
             relations=[relation(text, within) for text in arguments.relation] or None,
         )
     identifiers = identifiers_of(completed.declared, arguments.id)

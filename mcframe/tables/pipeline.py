@@ -306,9 +306,10 @@ def complete_by_posterior(
     calibrated = calibrate(held_out, chosen, estimated)
     if nonlinear:
         why = why_no_corrections(coded)
-        if why is not None:
+        if why is None:
+            estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
+        else:
             warn_caller(f"nonlinear=True has no effect: {why}; leave it out")
-        estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
     completed = fill(chosen, estimated, calibrated)
     return attrs.evolve(completed, row_weights=row_weights)
 
@@ -486,7 +487,7 @@ def correct(
     loss at held-out entries is then lower, too.
     """
     coded, engine = held_out.coded, estimated.posterior.engine
-    if why_no_corrections(coded) is not None or not held_out.folds:
+    if not held_out.folds:
         return estimated, calibrated
     assert isinstance(engine, JointPosterior)  # of Gaussian rows
     numbers = np.asarray(estimated.declared.data[NUMBERS_BLOCK], dtype=np.float64)
