@@ -1,6 +1,7 @@
 """Rows of a survey with unequal weights: coverage of pooled estimates of the population.
 
     python examples/benchmarks/weighted.py [--repetitions 200] [--rows 400] [--draws 20]
+        [--design strata] [--design outcome]
 
 A population has two strata in which y depends on x in different ways, and a label that is likelier
 where y is large. Rows are sampled with probabilities that depend on the stratum (``strata``) or on
@@ -34,7 +35,7 @@ from sklearn.impute import IterativeImputer
 
 import mcframe as mc
 
-POPULATION = 1_000_000
+POPULATION, DESIGNS = 1_000_000, ("strata", "outcome")
 FORMULAS = {"mean of y": "y ~ 1", "coefficient of x": "y ~ x", "share of yes": "yes ~ 1"}
 
 
@@ -107,6 +108,7 @@ def main():
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--design", action="append", choices=DESIGNS)
     options = parser.parse_args()
     table, _ = population(np.random.default_rng(0), POPULATION)
     truth = {
@@ -116,7 +118,7 @@ def main():
     }
     print("| design | quantity | way | bias | sd | reported | coverage |")
     print("|---|---|---|---|---|---|---|")
-    for design in ("strata", "outcome"):
+    for design in options.design or DESIGNS:
         answers = {}
         for seed in range(options.repetitions):
             parts = estimates_of(seed, options.rows, options.draws, design)
