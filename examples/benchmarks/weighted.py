@@ -20,12 +20,13 @@ Each way fills the table and makes the weighted analysis of m completed tables:
 - ``IterativeImputer``: of scikit-learn with draws (``sample_posterior=True``), m times, with the
   logarithm of the weight as a column; analysed with weights.
 
-Printed are, over all repetitions, the mean of the estimate less the truth (``bias``), the standard
+Printed are, over all repetitions (or those that were done when it is interrupted), the mean of the estimate less the truth (``bias``), the standard
 deviation of the estimates (``sd``), the mean of the reported ones (``reported``), and the share of
 95 % intervals that hold the truth (``coverage``).
 """
 
 import argparse
+import contextlib
 import warnings
 
 import numpy as np
@@ -116,20 +117,24 @@ def main():
         "coefficient of x": np.polyfit(table["x"], table["y"], 1)[0],
         "share of yes": table["yes"].mean(),
     }
-    print("| design | quantity | way | bias | sd | reported | coverage |")
-    print("|---|---|---|---|---|---|---|")
+    print("| design | quantity | way | tables | bias | sd | reported | coverage |")
+    print("|---|---|---|---|---|---|---|---|")
     for design in options.design or DESIGNS:
         answers = {}
-        for seed in range(options.repetitions):
-            parts = estimates_of(seed, options.rows, options.draws, design)
-            for key, estimate, sd, lower, upper in parts:
-                held = lower <= truth[key[0]] <= upper
-                answers.setdefault(key, []).append((estimate - truth[key[0]], sd, held))
+        with contextlib.suppress(KeyboardInterrupt):
+            for seed in range(options.repetitions):
+                parts = list(estimates_of(seed, options.rows, options.draws, design))
+                for key, estimate, sd, lower, upper in parts:
+                    held = lower <= truth[key[0]] <= upper
+                    answers.setdefault(key, []).append((estimate - truth[key[0]], sd, held))
         for (quantity, way), rows in sorted(answers.items()):
             errors, sds, held = np.array(rows, dtype=float).T
             numbers = np.mean(errors), np.std(errors), np.mean(sds)
             shown = " | ".join(f"{number:.3f}" for number in numbers)
-            print(f"| {design} | {quantity} | {way} | {shown} | {np.mean(held):.1%} |", flush=True)
+            row = (
+                f"| {design} | {quantity} | {way} | {len(rows)} | {shown} | {np.mean(held):.1%} |"
+            )
+            print(row, flush=True)
 
 
 if __name__ == "__main__":
