@@ -20,9 +20,10 @@ Each way fills the table and makes the weighted analysis of m completed tables:
 - ``IterativeImputer``: of scikit-learn with draws (``sample_posterior=True``), m times, with the
   logarithm of the weight as a column; analysed with weights.
 
-Printed are, over all repetitions (or those that were done when it is interrupted), the mean of the estimate less the truth (``bias``), the standard
-deviation of the estimates (``sd``), the mean of the reported ones (``reported``), and the share of
-95 % intervals that hold the truth (``coverage``).
+Printed are, over all repetitions (or those that were done when it is interrupted), the mean of the
+estimate less the truth (``bias``), the standard deviation of the estimates (``sd``), the mean of
+the reported ones (``reported``), and the share of 95 % intervals that hold the truth
+(``coverage``).
 """
 
 import argparse
@@ -131,10 +132,8 @@ def main():
             errors, sds, held = np.array(rows, dtype=float).T
             numbers = np.mean(errors), np.std(errors), np.mean(sds)
             shown = " | ".join(f"{number:.3f}" for number in numbers)
-            row = (
-                f"| {design} | {quantity} | {way} | {len(rows)} | {shown} | {np.mean(held):.1%} |"
-            )
-            print(row, flush=True)
+            cells = design, quantity, way, len(rows), shown, f"{np.mean(held):.1%}"
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -315,7 +315,7 @@ class IncompleteRows:
         )
 
     def with_numbers(self, values: Array, precisions: Array) -> "IncompleteRows":
-        """The same rows where these are their numbers, as ``of`` has them."""
+        """The rows with other numbers, their groups and weights as they are."""
         return IncompleteRows.of(
             values, precisions, self.variances, self.group_of_row, self.row_weights
         )
@@ -340,7 +340,7 @@ class IncompleteRows:
 
     @property
     def counts(self) -> Array:
-        """How often each row counts (n,)."""
+        """The weight of each row in sums over rows (n,): 1 where none are given."""
         return np.ones(len(self.values)) if self.row_weights is None else self.row_weights
 
     @property

@@ -70,7 +70,7 @@ class ColumnCorrection:
     spreads: tuple[BoostedTrees, ...] = ()
 
     def shifts(self, design: Array) -> Array:
-        """What is added to the means of rows with these features (n x K)."""
+        """The numbers added to the means of rows with these features (n x K)."""
         sums = [[trees.predict(design) for trees in model] for model in self.trees]
         shifts: Array = self.weight * np.mean(sums, axis=0).T
         return shifts

@@ -297,7 +297,7 @@ def fit_one_component(
 
 
 def counts_of_seen_rows(row_weights: Array, values: Array, precisions: Array) -> Array:
-    """How often rows with these weights count, together as the effective number of those seen."""
+    """The weights of rows in sums over rows (n,), which add up to the effective number of rows."""
     seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
     rows, counts = np.flatnonzero(seen.any(axis=1)), np.ones(len(values))
     if rows.size:

@@ -142,7 +142,7 @@ class WideParameters(EMParameters[WideMoments]):
 
     @property
     def counts_of_rows(self) -> Array:
-        """How often each row counts (n,)."""
+        """The weight of each row in sums over rows (n,)."""
         return np.ones(len(self.means_of_rows)) if self.row_weights is None else self.row_weights
 
     @property

@@ -127,9 +127,9 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
     @property
     def row_counts(self) -> Array:
-        """How often each row counts in estimates (n,): once, or in proportion to its weight.
+        """The weight of each row in estimates (n,): 1, or in proportion to the one it has.
 
-        Together the ``effective_rows``.
+        They add up to the ``effective_rows``.
         """
         n_rows = self.declared.frame.shape[0]
         return np.ones(n_rows) if self.row_weights is None else counts_of_rows(self.row_weights)

@@ -74,7 +74,7 @@ class ProposedCorrection:
 
 @attrs.frozen(eq=False)
 class CorrectionData:
-    """What corrections are learned from.
+    """Numbers of rows and residuals of held-out entries, of which corrections are learned.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class CorrectionData:
         seed: int,
         row_weights: Array | None = None,
     ) -> "CorrectionData":
-        """Of numbers in natural units and the predictions of the folds."""
+        """The data from numbers in natural units and the predictions of the folds."""
         residuals = np.full(values.shape, np.nan)
         for of_fold in moments:
             held = ~np.isnan(of_fold.means)

@@ -65,7 +65,7 @@ class GapTests:
 
     @property
     def nearest(self) -> dict[Any, Any]:
-        """The other column with the least p-value, by the name of the column with gaps."""
+        """The names of the columns in the pairs of least p-value, by the column with gaps."""
         return {
             name: self.others[int(np.nanargmin(self.p_values[self.columns.index(name)]))]
             for name in self.of_columns

@@ -109,7 +109,7 @@ class CodedTable:
 
     @property
     def weights_of_coded(self) -> Array | None:
-        """How often each coded row counts; None for once."""
+        """The weights of the coded rows in sums over rows (n,); None for 1."""
         return None if self.row_weights is None else self.row_weights[self.rows]
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":

@@ -264,7 +264,7 @@ class DrawnRows(Generic[Frame]):
 
     @property
     def counts(self) -> Array:
-        """How often each row counts (n,)."""
+        """The weight of each row where a distribution is estimated (n,)."""
         return np.ones(len(self.values)) if self.row_weights is None else self.row_weights
 
     def one_draw(self, rng: np.random.Generator) -> dict[Any, Array]:
@@ -329,7 +329,7 @@ class DrawnRows(Generic[Frame]):
 
     @property
     def corrections(self) -> RowCorrections | None:
-        """Those of missing numbers."""
+        """The corrections of missing numbers; None without any."""
         engine = self.posterior.engine
         return engine.rows.corrections if isinstance(engine, JointPosterior) else None
 
