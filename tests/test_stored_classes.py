@@ -207,6 +207,9 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     z = np.random.default_rng(0).standard_normal(300)
     shaped = pd.DataFrame({name: shape(z) for name, (shape, *_) in SHAPES.items()})
     answers.append(mc.complete(shaped))
+    curved = pd.DataFrame({"x": z, "y": z**2 + 0.1 * z[::-1]})
+    curved.loc[::4, "y"] = np.nan
+    answers.append(mc.complete(curved, nonlinear=True))
     held = [value for value, _, _ in checkpoints.values()]
     words = [entry.word for entry in LIKELIHOODS]
     words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]

@@ -33,10 +33,10 @@ def checked_row_weights(weights: Any, what: str) -> Array:
 
 
 def counts_of_rows(weights: Array) -> Array:
-    """How often each row counts: in proportion to its weight, together ``(sum w)^2 / sum w^2``.
+    """The number of times that each row counts: in proportion to its weight w.
 
-    That is the number of rows of equal weight that tell as much of a mean (Kish, Survey Sampling,
-    1965).
+    They add up to ``(sum w)^2 / sum w^2``, the number of rows of equal weight that tell as much of
+    a mean (Kish, Survey Sampling, 1965).
     """
     shares = np.maximum(weights / np.max(weights, initial=0.0), LEAST_SHARE)
     counts: Array = shares * (np.sum(shares) / np.sum(np.square(shares)))

@@ -238,7 +238,8 @@ def gap_dependence(data: Any, *, ax: Any = None) -> "Axes":
     >>> import numpy as np, pandas as pd, mcframe as mc
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame({"age": rng.normal(50.0, 10.0, 200)})
-    >>> frame["income"] = (20.0 + 0.5 * frame["age"]).where(frame["age"] < 60.0)
+    >>> frame["income"] = rng.normal(40.0, 9.0, 200)
+    >>> frame["income"] = frame["income"].where(frame["age"] < 60.0)
     >>> mc.complete(frame).plot.gap_dependence().get_title()
     'gaps depend on observed columns in 1 of 1 tested column'
     """

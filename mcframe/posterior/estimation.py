@@ -392,8 +392,8 @@ def refuse_row_weights(
         if not isinstance(block.unfitted, GaussianNoise):
             raise ModelError(
                 f"{prior.word}: row_weights were given, and block {declared.name!r} is not"
-                " Gaussian; its pseudo-observations know no weights. Declare it as numbers, as"
-                " mc.complete does, or leave out row_weights"
+                " Gaussian; its pseudo-observations know no weights. Declare it as numbers, or"
+                " leave out row_weights"
             )
 
 

@@ -271,9 +271,10 @@ def complete(
 def refuse_options_of_posterior(time: Any, nonlinear: bool) -> None:
     """Raise a ``ModelError`` where rows of an optimum are to be ordered by time, or corrected."""
     if nonlinear:
+        option = wording().either(python="nonlinear=True", command="--nonlinear")
         raise ModelError(
-            "nonlinear=True corrects the posterior of the rows, which an optimum has not; leave it"
-            " out, or fill the table by the posterior"
+            f"{option} corrects the posterior of the rows, which an optimum has not; leave it out,"
+            " or fill the table by the posterior"
         )
     if time is not None:
         raise ModelError(

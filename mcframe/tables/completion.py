@@ -144,9 +144,9 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         --------
         >>> import pandas as pd, mcframe as mc
         >>> frame = pd.DataFrame({
-        ...     "height": [1.5, 1.6, None, 1.9] * 6, "weight": [1.0, 1.0, 3.0, 3.0] * 6,
+        ...     "height": [1.5, 1.6, None, 1.9] * 6, "size": ["S", "S", "L", None] * 6,
         ... })
-        >>> completed = mc.complete(frame, row_weights="weight")
+        >>> completed = mc.complete(frame, row_weights=[1.0, 1.0, 3.0, 3.0] * 6)
         >>> round(completed.effective_rows, 6)
         19.2
         """

@@ -100,8 +100,8 @@ def refuse_row_weights(row_weights: Any, groups: Any, is_optimum: bool) -> None:
         )
     if is_optimum:
         raise ModelError(
-            "row_weights were given, and method='optimum' knows no weights of rows; fill the table"
-            " by the posterior, or give mc.fit entries with weights: mc.Observations(weights=)"
+            "row_weights were given, and an optimum knows no weights of rows; leave them out, or"
+            " fill the table by the posterior"
         )
 
 

@@ -17,6 +17,7 @@ from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.limits import MOST_OPERATIONS
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.row_weights import counts_of_rows
+from mcframe.contracts.wording import wording
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
@@ -309,7 +310,8 @@ def complete_by_posterior(
         if why is None:
             estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
         else:
-            warn_caller(f"nonlinear=True has no effect: {why}; leave it out")
+            option = wording().either(python="nonlinear=True", command="--nonlinear")
+            warn_caller(f"{option} has no effect: {why}; leave it out")
     completed = fill(chosen, estimated, calibrated)
     return attrs.evolve(completed, row_weights=row_weights)
 
