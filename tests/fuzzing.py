@@ -1209,9 +1209,11 @@ def regressions(draw):
     compares_terms = draw(st.booleans())
     shifts = [None, None, {"last": 0.5}, {"label": 1.0}, {"last": "x"}, *METHODS]
     given = draw(st.sampled_from(shifts))
+    weights = draw(st.sampled_from([None, None, *ROW_WEIGHTS]))
+    weights = None if weights is None else np.resize(np.asarray(weights, float), len(frame))
 
     def call():
-        completed, shift = mc.complete(library(frame)), given
+        completed, shift = mc.complete(library(frame), row_weights=weights), given
         if given in METHODS:  # to the first value of a column of groups, if there is one
             groups = numbers_and_groups(completed)[1]
             shift = None
@@ -1233,7 +1235,7 @@ def regressions(draw):
         assert len(pooled.names) == np.size(pooled.estimate)
         return "pooled" if repr(pooled) else ""
 
-    return f"{frame!r} {formula!r} {as_list} {tips} {compares_terms} {given}", call
+    return f"{frame!r} {formula!r} {as_list} {tips} {compares_terms} {given} {weights}", call
 
 
 VERBS = {

@@ -10,6 +10,7 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import as_given
+from mcframe.contracts.wording import wording
 
 
 @stored
@@ -62,10 +63,10 @@ def labels_of(groups: Any, what: str) -> Sequence[Any]:
     values: list[Any] = labels.tolist()
     for row, label in enumerate(values):
         if label is None or label != label:  # NaN
-            raise DataError(f"{what}: row {row} has no group; each needs one")
+            raise DataError(f"{what}: {wording().row(row)} has no group; each needs one")
         if isinstance(label, list | dict | set):
             raise DataError(
-                f"{what}: row {row} has {label!r}, which is no label; texts, numbers or dates are"
-                " needed"
+                f"{what}: {wording().row(row)} has {label!r}, which is no label; texts, numbers or"
+                " dates are needed"
             )
     return values

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from scipy.special import logsumexp
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
@@ -113,7 +113,8 @@ def fit_rows(
         (Pfeffermann, International Statistical Review 61, 1993).
     """
     if row_weights is not None:
-        row_weights = counts_of_seen_rows(row_weights, values, precisions)
+        seen: Mask = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
+        row_weights = counts_of_rows(row_weights, np.any(seen, axis=1))
     means, variances = first_moments(values, precisions, row_weights)
     if limits is not None:
         means, variances = limited_moments(limits, values, means, variances)
@@ -294,15 +295,6 @@ def fit_one_component(
     if not prior.learned:
         return parameters, history
     return variational_em(table, attrs.evolve(parameters, prior=prior), tol, max_steps)
-
-
-def counts_of_seen_rows(row_weights: Array, values: Array, precisions: Array) -> Array:
-    """The weights of rows in sums over rows (n,), which add up to the effective number of rows."""
-    seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
-    rows, counts = np.flatnonzero(seen.any(axis=1)), np.ones(len(values))
-    if rows.size:
-        counts[rows] = counts_of_rows(row_weights[rows])
-    return counts
 
 
 def first_moments(

@@ -30,7 +30,7 @@ from mcframe.tables.declared_column import (
     warn_of_columns_set_aside,
 )
 from mcframe.tables.gaps import Missing
-from mcframe.tables.grouping import refuse_row_weights, with_groups, with_row_weights
+from mcframe.tables.grouping import with_groups, with_row_weights
 from mcframe.tables.neighbours import with_neighbours
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.relations import Relation
@@ -244,13 +244,18 @@ def complete(
         shape = table.frame.shape
         table = attrs.evolve(table, columns=with_where(table.columns, where, shape))
         is_optimum = method == "optimum" or (method is None and bool(with_likelihood))
-        refuse_row_weights(row_weights, groups, is_optimum)
+        if is_optimum:
+            refuse_options_of_posterior(time, nonlinear, row_weights)
+        if row_weights is not None and groups is not None:
+            raise ModelError(
+                "row_weights and groups were given; means of groups know no weights of rows. Leave"
+                " out one of the two"
+            )
         table, row_groups = with_groups(table, groups)
         table, weights = with_row_weights(table, row_weights)
         table = table.with_relations(relations)
         warn_of_list(table.frame, types or ())
         if is_optimum:
-            refuse_options_of_posterior(time, nonlinear)
             completed = complete_by_optimum(table, seed, row_groups)
         else:
             table = with_neighbours(table, time, groups)
@@ -268,8 +273,13 @@ def complete(
     return completed
 
 
-def refuse_options_of_posterior(time: Any, nonlinear: bool) -> None:
-    """Raise a ``ModelError`` where rows of an optimum are to be ordered by time, or corrected."""
+def refuse_options_of_posterior(time: Any, nonlinear: bool, row_weights: Any) -> None:
+    """Raise a ``ModelError`` where an optimum is given what the posterior of rows alone takes."""
+    if row_weights is not None:
+        raise ModelError(
+            "row_weights were given, and an optimum knows no weights of rows; leave them out, or"
+            " fill the table by the posterior"
+        )
     if nonlinear:
         option = wording().either(python="nonlinear=True", command="--nonlinear")
         raise ModelError(

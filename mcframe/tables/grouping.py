@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.row_weights import checked_row_weights
 from mcframe.contracts.validators import plain
@@ -87,22 +87,6 @@ def without_column(table: ReadTable, name: Any, option: str, kind: str) -> tuple
     values = np.array(columns[name].column.values, dtype=object)
     values[columns[name].column.missing] = None
     return attrs.evolve(table, columns=changed), values
-
-
-def refuse_row_weights(row_weights: Any, groups: Any, is_optimum: bool) -> None:
-    """Raise a ``ModelError`` where rows that have weights cannot have something else."""
-    if row_weights is None:
-        return
-    if groups is not None:
-        raise ModelError(
-            "row_weights and groups were given; means of groups know no weights of rows. Leave out"
-            " one of the two"
-        )
-    if is_optimum:
-        raise ModelError(
-            "row_weights were given, and an optimum knows no weights of rows; leave them out, or"
-            " fill the table by the posterior"
-        )
 
 
 def is_hashable(value: Any) -> bool:

@@ -92,7 +92,7 @@ class CodedTable:
     relations : Relations
         Between the columns.
     row_weights : array or None
-        How often each row of the table counts.
+        How many of a population each row of the table stands for.
     """
 
     frame: Any
@@ -111,7 +111,7 @@ class CodedTable:
     @property
     def weights_of_coded(self) -> Array | None:
         """The weights of the coded rows in sums over rows (n,); None for 1."""
-        return None if self.row_weights is None else self.row_weights[self.rows]
+        return None if self.row_weights is None else counts_of_rows(self.row_weights[self.rows])
 
     def with_codings(self, codings: Mapping[Any, Numbers]) -> "CodedTable":
         """Numbers of the rows by codings of columns, which take as many numbers as before."""
@@ -291,8 +291,7 @@ def complete_by_posterior(
     """
     rng = np.random.default_rng(seed)
     coded = with_means_of_groups(code(table, rng), groups)
-    if row_weights is not None:
-        coded = attrs.evolve(coded, row_weights=counts_of_rows(row_weights))
+    coded = attrs.evolve(coded, row_weights=row_weights)
     if coded.has_factors:
         warn_of_limits(coded.columns, None)
         if row_weights is not None:
