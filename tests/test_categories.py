@@ -12,6 +12,8 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 import mcframe as mc
 from mcframe.likelihoods.cumulative import gap_loss
 
+pytestmark = pytest.mark.core
+
 FAR = np.array([-1e4, -700.0, -40.0, -3.0, 0.0, 1e-9, 3.0, 40.0, 700.0, 1e4])
 THRESHOLDS = [
     (0.3,),

@@ -18,6 +18,8 @@ from mcframe.posterior import chains as chains_module
 from mcframe.posterior.chains import FactorChains
 from mcframe.posterior.prior_draws import draw_from_prior, draw_targets
 
+pytestmark = pytest.mark.core
+
 CHAINS, ROUNDS = 1500, 6
 SHAPE, FACTORS = (5, 4), 2
 

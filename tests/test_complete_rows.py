@@ -9,6 +9,8 @@ import pytest
 import mcframe as mc
 from tests.test_declare import mixed
 
+pytestmark = pytest.mark.core
+
 NAN = np.nan
 TYPES = {"visits": "count", "day": "date"}
 

@@ -209,7 +209,9 @@ def test_columns_of_twenty_rows_have_finite_intervals_that_hold():
 def test_sets_of_small_columns_hold_their_level(name):
     rng, shares, whole = np.random.default_rng(16), [], []
     likelihood, wrong = DRAWN[name]
-    for seed in range(20):
+    for seed in range(
+        8
+    ):  # sets of .8 (of .7 for labels) in place of .9 are seen in as many tables
         values, x = drawn_values(rng, likelihood, np.full((30, 5), 0.7))
         predictions = posterior_of(x, model_of(wrong)).conformalize(by="column", random_state=seed)
         shares.append(share_in_sets(predictions, values, x))

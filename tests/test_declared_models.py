@@ -6,6 +6,8 @@ import pytest
 
 import mcframe as mc
 
+pytestmark = pytest.mark.core
+
 NAN = np.nan
 COLUMNS = {"sizes": ["weight", "height"], "smokers": ["smokes"], "towns": ["town"]}
 TERMS = [mc.NuclearNorm(1.0)]

@@ -3,6 +3,7 @@
 import ast
 import pathlib
 import re
+from functools import cache
 
 import pytest
 
@@ -83,17 +84,20 @@ def undeclared(source, classes):
                 yield from sorted(name for name in names - words if not name.endswith("_"))
 
 
-CLASSES = {
-    node.name: words_of(node)
-    for path in FILES
-    for node in ast.walk(ast.parse(path.read_text()))
-    if isinstance(node, ast.ClassDef)
-}
+@cache
+def classes_of_the_package():
+    """Words and bases of all classes, read when a test asks for them."""
+    return {
+        node.name: words_of(node)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_docstrings_list_names_that_are_there(path):
-    assert not list(undeclared(path.read_text(), dict(CLASSES)))
+    assert not list(undeclared(path.read_text(), classes_of_the_package()))
 
 
 def test_a_name_that_is_gone_is_seen():

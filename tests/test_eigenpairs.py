@@ -8,6 +8,8 @@ from mcframe.numerics.norms import least_ritz_pairs
 from mcframe.numerics.operators import Dense
 from mcframe.runtime.machine import OutOfTime, stop_at
 
+pytestmark = pytest.mark.core
+
 
 def symmetric(order, seed):
     half = np.random.default_rng(seed).standard_normal((order, order))

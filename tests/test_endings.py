@@ -15,6 +15,8 @@ from mcframe.contracts.endings import AgreementStatus, Ending, Status, StopReaso
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.storage.serializing import deserialize, serialize
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture
 def model():

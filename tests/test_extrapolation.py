@@ -11,6 +11,8 @@ from mcframe.backends import alternating as solver
 from mcframe.backends.alternating import MAX_EXTRAPOLATION, align, extrapolate, parabola_minimiser
 from mcframe.compile import compile_problem
 
+pytestmark = pytest.mark.core
+
 
 def program_of(likelihood, seed=0):
     """400 x 150, rank 3, a tenth observed, so much of the noise fitted that steps are many."""

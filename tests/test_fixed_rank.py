@@ -10,6 +10,8 @@ from mcframe.compile import CompiledProblem
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank
 
+pytestmark = pytest.mark.core
+
 
 def orthonormal(rng, n_rows, width):
     return np.linalg.qr(rng.standard_normal((n_rows, width)))[0]

@@ -151,6 +151,7 @@ def test_a_folder_can_be_deleted_with_what_stands_above_it(folders):
         assert all(FLOORS[one or other] >= lowest for one, other in names), line
 
 
+@pytest.mark.slow(seconds=13)
 def test_tests_of_the_core_pass_without_all_that_stands_above_it():
     run_without(",".join(SEPARATE), "tests/test_fit.py", "tests/test_operators.py")
 

@@ -330,11 +330,24 @@ TABLE_VERBS = {
 }
 
 
-@pytest.mark.parametrize("of", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
-@pytest.mark.parametrize("verb", TABLE_VERBS)
+LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
+# An optimum asks for the same hint, and takes seconds: of other libraries under the slow marker.
+VERBS_OF_LIBRARIES = [
+    pytest.param(
+        verb,
+        library,
+        marks=[pytest.mark.slow(seconds=3)] * (verb == "optimum" and library != "pandas"),
+    )
+    for verb in TABLE_VERBS
+    for library in LIBRARIES
+]
+
+
+@pytest.mark.parametrize(("verb", "library"), VERBS_OF_LIBRARIES)
 @pytest.mark.parametrize("keys", ["numbers", "text"])
 @pytest.mark.parametrize("with_gaps", [False, True])
-def test_tables_hint_at_triples_where_a_frame_lists_entries(verb, of, keys, with_gaps):
+def test_tables_hint_at_triples_where_a_frame_lists_entries(verb, library, keys, with_gaps):
+    of = LIBRARIES[library]
     frame = long_list(["user", "item", "rating"])
     if keys == "text":
         frame = frame.assign(user=[f"user {code}" for code in frame["user"]])

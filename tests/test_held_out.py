@@ -21,6 +21,8 @@ from mcframe.model.held_out import (
 from mcframe.posterior.row_estimates import drawn_from_columns
 from mcframe.selection import EntryFolds, RowFolds, TimeFolds
 
+pytestmark = pytest.mark.core
+
 
 def table(seed=0, shape=(12, 4), share=0.3):
     rng = np.random.default_rng(seed)

@@ -12,6 +12,8 @@ from mcframe.compile.iterates import inner, low_rank_difference, orthogonal
 from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
 
+pytestmark = pytest.mark.core
+
 
 def sparse_data(n_rows=120, n_columns=90, rank=3, share=0.3, noise=0.5, seed=0):
     rng = np.random.default_rng(seed)

@@ -11,6 +11,8 @@ from mcframe.numerics.sampled import Pattern, Sampled
 
 from .strategies import sampled
 
+pytestmark = pytest.mark.core
+
 
 def full(dense):
     """A matrix all of whose entries are written out, as a sparse one."""

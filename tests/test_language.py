@@ -3,6 +3,7 @@
 import ast
 import inspect
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -29,7 +30,12 @@ PRIVATE_WORDS = {
 }
 VOCABULARY = ("likelihoods", "risks", "regularizers", "constraints")
 MOST_OPTIONS = {"fit": 10, "path": 10, "cross_validate": 11}
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
+
+
+@cache
+def trees():
+    """The syntax tree of each file of the package, read when a test asks for it."""
+    return {path: ast.parse(path.read_text()) for path in FILES}
 
 
 def names_in(tree):
@@ -45,21 +51,23 @@ def names_in(tree):
 
 def calls_of(function):
     """Each call of a builtin function, with its file."""
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) == function:
                 yield path.relative_to(ROOT), node
 
 
 def test_names_are_nouns():
-    found = Counter(name for tree in TREES.values() for name in names_in(tree) if name in PRONOUNS)
+    found = Counter(
+        name for tree in trees().values() for name in names_in(tree) if name in PRONOUNS
+    )
     assert found.total() <= MOST_PRONOUNS, found
 
 
 def test_words_of_this_package_alone_do_not_come_back():
     found = {
         str(path.relative_to(ROOT)): words
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if (words := sorted(PRIVATE_WORDS & set(names_in(tree))))
     }
     assert found == {}
@@ -70,7 +78,7 @@ def test_facts_are_declared_and_not_probed():
     assert sum(1 for _ in calls_of("hasattr")) <= 10
     words = {
         node.name
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path.relative_to(ROOT).parts[0] in VOCABULARY
         for node in tree.body
         if isinstance(node, ast.ClassDef)

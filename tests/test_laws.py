@@ -9,17 +9,20 @@ from mcframe.laws.solver_laws import examples, reason_against
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS, WRONG
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("entry", LIKELIHOODS, ids=lambda entry: repr(entry.word))
 def test_likelihood(entry):
     mc.laws.check_likelihood(entry.word, entry.valid, entry.invalid, scale=entry.scale)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("term", TERMS, ids=repr)
 @pytest.mark.parametrize("shape", [(5, 4), (3, 6), (1, 4), (4, 1)])
 def test_term(term, shape):
     mc.laws.check_regularizer(term, shape=shape, scale=2.0)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("term", "shape"), SHAPED_TERMS, ids=repr)
 def test_term_of_one_shape(term, shape):
     mc.laws.check_regularizer(term, shape=shape, scale=2.0)
@@ -35,11 +38,13 @@ def test_solver(backend, number):
     mc.laws.check_solver(backend, [example])
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_has_something_to_run(backend):
     assert any(reason_against(backend, example) is None for example in examples())
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("build", "named"), WRONG)
 def test_wrong_parameters_are_refused_by_name(build, named):
     with pytest.raises(mc.ModelError, match=named):

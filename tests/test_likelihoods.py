@@ -12,6 +12,8 @@ from mcframe.contracts import Distribution
 
 from .catalogue import DISTRIBUTIONS, TIMES, Z
 
+pytestmark = pytest.mark.core
+
 
 @pytest.mark.parametrize(
     ("word", "z", "y", "expected"), DISTRIBUTIONS, ids=[repr(row[0]) for row in DISTRIBUTIONS]

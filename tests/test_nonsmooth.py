@@ -7,6 +7,8 @@ import pytest
 
 import mcframe as mc
 
+pytestmark = pytest.mark.core
+
 POINTS = np.array([-1e4, -3.0, -1.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 2.0, 1e4])
 
 

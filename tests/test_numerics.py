@@ -25,6 +25,8 @@ from mcframe.numerics.shrinkage import (
 )
 from mcframe.runtime.machine import blas_alone
 
+pytestmark = pytest.mark.core
+
 
 def spread_matrix(shape, rng, decay=0.7):
     k = min(shape)

@@ -16,6 +16,8 @@ from mcframe.numerics.operators import LowRank
 
 from .catalogue import LIKELIHOODS
 
+pytestmark = pytest.mark.core
+
 SMOOTH = [
     entry
     for entry in LIKELIHOODS

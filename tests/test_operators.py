@@ -24,6 +24,8 @@ from mcframe.numerics.operators import (
 )
 from mcframe.numerics.sampled import Pattern, Sampled
 
+pytestmark = pytest.mark.core
+
 
 def dense(rng, shape):
     array = rng.standard_normal(shape)

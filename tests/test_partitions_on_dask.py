@@ -196,7 +196,7 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
     """Not from each partition, in any round of a fit; and their bits are those of one process."""
     monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
     monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
-    x = table(kind, n_rows=12, n_columns=200)
+    x = table(kind, n_rows=12, n_columns=60)
     model, received, answers = model_of(kind, effects), [], OnDask.answers_to
 
     def answers_noted(self, task):

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.selection import paths
 
+pytestmark = pytest.mark.core
+
 
 def cold(model, data, weight, **options):
     return mc.fit(attrs.evolve(model, terms=[mc.NuclearNorm(weight)]), data, **options)

@@ -17,6 +17,8 @@ from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 from mcframe.sums.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.sums.row_relation import RowRelationConstraint
 
+pytestmark = pytest.mark.core
+
 
 @attrs.frozen
 class HalfGradient(mc.Gaussian):

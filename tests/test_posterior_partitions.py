@@ -107,7 +107,19 @@ def check_partitions(model, data, n_factors, counts=(1, 3, 7), **budget):
     return whole, found
 
 
-@pytest.mark.parametrize("word", [*WORDS, LEARNED], ids=repr)
+# Its steps along steep labels are many, and the probit of unit scale takes the same path.
+STEEP = mc.Bernoulli(link="probit", scale=1 / 7)
+assert STEEP in WORDS
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        pytest.param(word, marks=[pytest.mark.slow(seconds=15)] * (word == STEEP))
+        for word in [*WORDS, LEARNED]
+    ],
+    ids=repr,
+)
 def test_partitions_have_the_posterior_of_the_table(word):
     ordinal = getattr(word, "thresholds", 0) is None
     effects = {} if ordinal else {"bias": True, "row_effects": word.width == 1}
@@ -127,7 +139,9 @@ def test_partitions_have_the_posterior_of_the_table(word):
         assert_close(found.predict_rows("x", new), whole.predict_rows("x", new), 1e-7)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(k, marks=[pytest.mark.slow(seconds=22)] * (k == 2)) for k in range(24)]
+)
 def test_random_models_have_one_posterior_however_their_rows_are_cut(seed):
     """Blocks side by side with weights, offsets, standard units, effects and holes."""
     drawn = case(seed, largest=20, scales=3.0)

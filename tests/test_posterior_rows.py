@@ -19,6 +19,8 @@ from mcframe.posterior.row_estimates import fit_rows
 from mcframe.posterior.rows import rows_of_gaussian
 from mcframe.runtime.machine import thread_limit
 
+pytestmark = pytest.mark.core
+
 # What is drawn, and how many numbers of it are missing.
 SHARES = (0.0, 0.1, 0.5, 0.9)
 

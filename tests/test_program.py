@@ -18,6 +18,8 @@ from mcframe.numerics.operators import LowRank
 
 from .strategies import problems
 
+pytestmark = pytest.mark.core
+
 
 def bound_quietly(model, data):
     with warnings.catch_warnings():

@@ -285,6 +285,7 @@ def test_labels_are_compared(tmp_path):
 
 
 @needs_data
+@pytest.mark.slow(seconds=21)
 def test_published_folds_are_compared(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--folds", "1", "--models", "all attributes"]
     said = printed("rating_folds.py", *chosen)

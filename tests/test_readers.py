@@ -14,6 +14,8 @@ from mcframe.datasets import (
     read_ratings,
 )
 
+pytestmark = pytest.mark.core
+
 LABELS = """<?xml version="1.0" encoding="utf-8"?>
 <labels xmlns="http://mulan.sourceforge.net/labels">
 <label name="it&apos;s loud"></label>

@@ -11,6 +11,8 @@ import pytest
 
 import mcframe as mc
 
+pytestmark = pytest.mark.core
+
 LOSSES = [mc.Bernoulli(), mc.Bernoulli(scale=1 / 7), mc.Gaussian(), mc.Gaussian(variance=0.2)]
 LABELS = np.array([1.0, 0.0, np.nan])
 Z = np.linspace(-3.0, 3.0, 13)

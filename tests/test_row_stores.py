@@ -11,6 +11,8 @@ from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows
 from mcframe.storage.serializing import deserialize, serialize
 
+pytestmark = pytest.mark.core
+
 MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
 
 

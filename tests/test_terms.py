@@ -21,6 +21,8 @@ from mcframe.numerics.max_norm_bounds import (
     max_norm_multipliers,
 )
 
+pytestmark = pytest.mark.core
+
 HADAMARD = np.array([[1.0, 1.0], [1.0, -1.0]])
 
 

@@ -26,6 +26,8 @@ from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .strategies import everything
 
+pytestmark = pytest.mark.core
+
 EPS = np.finfo(float).eps
 N_ROWS, N_COLUMNS = 6, 3
 SHAPE = N_ROWS, N_COLUMNS

@@ -138,7 +138,9 @@ def test_the_kind_of_data_is_read_off_the_domain(word):
 LIKELIHOOD, REGULARIZER = "examples/plugins/log_cosh.py", "examples/plugins/row_lasso.py"
 # What holds lists of words, and the laws on the new ones.
 FILES = ("words", "docs", "floors", "likelihoods", "laws")
-OTHER_TESTS = "examples_print or three_files or test_solver or (test_laws and not ({}))"
+OTHER_TESTS = (
+    "examples_print or three_files or can_be_deleted or test_solver or (test_laws and not ({}))"
+)
 
 
 def plant(where, path, line, added):
