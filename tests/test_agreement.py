@@ -206,7 +206,7 @@ def hurried(model, data, backend):
 
 
 def test_far_models_are_certified_or_honestly_not(record_property):
-    run_far(6, 0, record_property)
+    run_far(12, 0, record_property)
 
 
 @pytest.mark.slow
