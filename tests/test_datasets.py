@@ -141,17 +141,19 @@ def test_a_file_that_exists_goes_before_the_folder(tmp_path, monkeypatch):
 def test_hiding_takes_an_exact_share_of_what_is_known(share):
     entries = np.zeros((20, 7))
     entries[3:9, 2] = np.nan
-    hidden = hide(entries, share, 4)
+    hidden = hide(entries, share, keep=(0, 0), random_state=4).cells
     assert hidden.sum() == round(share * (140 - 6))
     assert not (hidden & np.isnan(entries)).any()
-    assert np.array_equal(hidden, hide(entries, share, 4))
+    assert np.array_equal(hidden, hide(entries, share, keep=(0, 0), random_state=4).cells)
 
 
 def test_hiding_follows_its_seed_and_moves_a_generator_on():
     entries = np.zeros((20, 7))
-    assert not np.array_equal(hide(entries, 0.5, 1), hide(entries, 0.5, 2))
+    one, other = (hide(entries, 0.5, random_state=seed).cells for seed in (1, 2))
+    assert not np.array_equal(one, other)
     rng = np.random.default_rng(1)
-    assert not np.array_equal(hide(entries, 0.5, rng), hide(entries, 0.5, rng))
+    one, other = (hide(entries, 0.5, random_state=rng).cells for _ in range(2))
+    assert not np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 50, np.nan])

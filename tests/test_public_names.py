@@ -118,7 +118,7 @@ def random_calls():
         "verify_posterior": lambda seed: mc.verify_posterior(
             model, data, factors=1, n_draws=64, random_state=seed
         ),
-        "hide": lambda seed: mc.datasets.hide(x, 0.2, random_state=seed),
+        "hide": lambda seed: mc.datasets.hide(x, 0.2, random_state=seed).cells,
         "check_likelihood": lambda seed: mc.laws.check_likelihood(
             mc.Gaussian(), random_state=seed
         ),

@@ -17,6 +17,11 @@ def tables(script):  # noqa: F811
 
 
 @pytest.fixture
+def masked(script):  # noqa: F811
+    return script("hidden_tables").masked
+
+
+@pytest.fixture
 def imputers(script):  # noqa: F811
     return script("imputers")
 
@@ -51,29 +56,44 @@ def test_coded_tables_come_back_from_files_and_as_frames(tables, tmp_path):
     np.testing.assert_array_equal(read.codes_of(again), coded.codes)
 
 
-def test_masks_hide_a_share_and_leave_something_in_every_row_and_column(tables):
+def test_masks_hide_a_share_and_leave_something_in_every_row_and_column(tables, masked):
     whole = tables.table("linnerud")
     for share in (0.1, 0.5, 0.9):
-        masked = tables.masked(whole, share, 0)
-        left = ~np.isnan(masked.codes)
+        given = masked(whole, share, 0)
+        left = ~np.isnan(given.codes)
         assert left.sum(axis=0).min() >= 2
         assert left.sum(axis=1).min() >= 1
-        np.testing.assert_array_equal(masked.codes[left], whole.codes[left])
+        np.testing.assert_array_equal(given.codes[left], whole.codes[left])
         if share < 0.9:
             assert (~left).sum() == round(share * whole.codes.size)
-    again, other = (tables.masked(whole, 0.5, seed).codes for seed in (0, 1))
-    np.testing.assert_array_equal(again, tables.masked(whole, 0.5, 0).codes)
+    again, other = (masked(whole, 0.5, seed).codes for seed in (0, 1))
+    np.testing.assert_array_equal(again, masked(whole, 0.5, 0).codes)
     assert (np.isnan(again) != np.isnan(other)).any()
 
 
-def test_entries_that_were_missing_are_neither_hidden_nor_judged(tables, scores):
+def test_entries_that_were_missing_are_neither_hidden_nor_judged(tables, masked, scores):
     _, whole = small(tables)
-    masked = tables.masked(whole, 0.3, 0)
-    hidden = np.isnan(masked.codes) & ~np.isnan(whole.codes)
+    given = masked(whole, 0.3, 0)
+    hidden = np.isnan(given.codes) & ~np.isnan(whole.codes)
     assert hidden.sum() == round(0.3 * (whole.codes.size - 2))
-    right = scores.column_scores(whole, masked, np.nan_to_num(whole.codes))
+    right = scores.column_scores(whole, given, np.nan_to_num(whole.codes))
     assert len(right) == hidden.any(axis=0).sum()
     assert all(error == 0.0 for _, error, _ in right)
+
+
+def test_each_mechanism_hides_and_as_many_entries_are_hidden_at_random(tables, script):  # noqa: F811
+    hidden_tables = script("hidden_tables")
+    for name in ("iris", "linnerud", "diabetes"):
+        whole = tables.table(name)
+        for how in hidden_tables.MECHANISMS:
+            given = hidden_tables.hidden_by(whole, how, 0.3, 0)
+            alike = hidden_tables.hidden_alike(whole, given, 0)
+            counts = [np.isnan(table.codes).sum(axis=0) for table in (given, alike)]
+            np.testing.assert_array_equal(*counts)
+            assert 0 < counts[0].sum() <= round(0.3 * whole.codes.size)
+            seen = ~np.isnan(given.codes)
+            assert seen.any(axis=1).all()
+            assert (seen.sum(axis=0) >= 2).all()
 
 
 def test_scores_are_relative_to_the_best_constant(tables, scores):
@@ -133,11 +153,11 @@ def test_every_method_fills_holes_alone_and_by_values_of_the_column(tables, impu
         assert set(filled.tolist()) <= set(range(len(column.values)))
 
 
-def test_the_constant_is_the_one_that_scores_are_relative_to(tables, imputers, scores):
+def test_the_constant_is_the_one_that_scores_are_relative_to(tables, masked, imputers, scores):
     whole = tables.table("iris")
-    masked = tables.masked(whole, 0.3, 0)
-    filled = masked.codes_of(imputers.method("mean and mode").filled(masked.frame()))
-    for _, error, of_constant in scores.column_scores(whole, masked, filled):
+    given = masked(whole, 0.3, 0)
+    filled = given.codes_of(imputers.method("mean and mode").filled(given.frame()))
+    for _, error, of_constant in scores.column_scores(whole, given, filled):
         assert error == pytest.approx(of_constant, rel=1e-12)
 
 

@@ -101,7 +101,7 @@ def completed_run(case):
     seconds = time.process_time() - began
     columns = column_scores(truth, case.hidden, case.hidden.codes_of(completed.table))
     run = {"seconds": seconds, "score": score(columns), "chosen": str(completed.chosen)}
-    run["idle"] = idle(case, completed)
+    run |= {"columns": columns, "idle": idle(case, completed)}
     hidden = np.isnan(case.hidden.codes) & ~np.isnan(truth.codes)
     return (
         run | of_intervals(case, completed, hidden) | of_others(case, completed, hidden, columns)
@@ -115,7 +115,7 @@ def of_intervals(case, completed, hidden):
     lies outside (Gneiting and Raftery, Strictly proper scoring rules, 2007).
     """
     lower, upper = completed.interval(LEVEL)
-    inside, scores = [], []
+    inside, scores = {}, []
     for place, column in enumerate(case.whole.columns):
         rows = hidden[:, place]
         if column.kind != NUMBER or column.name not in lower or not rows.any():
@@ -123,13 +123,17 @@ def of_intervals(case, completed, hidden):
         truth, observed = case.whole.codes[rows, place], case.hidden.codes[:, place]
         low, high = (np.asarray(end[column.name], dtype=float)[rows] for end in (lower, upper))
         outside = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
-        inside.append(outside == 0.0)
+        inside[column.name] = outside == 0.0
         length = (high - low) + 2.0 / (1.0 - LEVEL) * outside
         scores.append(np.mean(length) / (np.nanstd(observed) or 1.0))
     if not inside:
         return {}
-    inside = np.concatenate(inside)
+    by_column = {
+        name: [of_column.size, int(of_column.sum())] for name, of_column in inside.items()
+    }
+    inside = np.concatenate(list(inside.values()))
     run = {"coverage": float(np.mean(inside)), "hidden_numbers": inside.size}
+    run["covered"] = by_column
     return run | {"interval_score": float(np.mean(scores))}
 
 

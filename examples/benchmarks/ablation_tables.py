@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from mixed_tables import Coded, masked, table
+from hidden_tables import hidden_by, masked
+from mixed_tables import Coded, table
 
 __all__ = ["DRAWN", "PATTERNS", "Case", "drawn_case", "real_case"]
 
@@ -23,32 +24,6 @@ class Case:
 
     whole: Coded
     hidden: Coded
-
-
-def at_random(whole, rng):
-    """Hide entries where another column is large: 30 % on average, none of that column.
-
-    That column is drawn among those without missing entries, if there are any.
-    """
-    codes = whole.codes
-    missing = np.isnan(codes)
-    drivers = np.flatnonzero(missing.sum(axis=0) == missing.sum(axis=0).min())
-    driver = rng.choice(drivers)
-    ranks = pd.Series(codes[:, driver]).rank(pct=True).fillna(0.5).to_numpy()
-    chances = np.clip(0.05 + 0.55 * (ranks - ranks.min()), 0.0, 0.9)
-    hidden = rng.random(codes.shape) < 0.3 * chances[:, None] / chances.mean()
-    hidden[:, driver] = False
-    return hidden
-
-
-def in_groups(whole, rng):
-    """Hide groups of three columns together, each in 30 % of the rows."""
-    codes = whole.codes
-    hidden = np.zeros(codes.shape, dtype=bool)
-    columns = rng.permutation(codes.shape[1])
-    for first in range(0, columns.size, 3):
-        hidden[:, columns[first : first + 3]] = rng.random((len(codes), 1)) < 0.3
-    return hidden
 
 
 def with_hidden(whole, hidden, rng):
@@ -69,15 +44,9 @@ PATTERNS = {
     "10 %": lambda whole, seed: masked(whole, 0.1, seed),
     "30 %": lambda whole, seed: masked(whole, 0.3, seed),
     "50 %": lambda whole, seed: masked(whole, 0.5, seed),
-    "by another column": lambda whole, seed: hidden_by(at_random, whole, seed),
-    "groups of columns": lambda whole, seed: hidden_by(in_groups, whole, seed),
+    "by another column": lambda whole, seed: hidden_by(whole, "mar", 0.3, seed),
+    "groups of columns": lambda whole, seed: hidden_by(whole, "blocks", 0.3, seed),
 }
-
-
-def hidden_by(pattern, whole, seed):
-    """The table without the entries of a pattern."""
-    rng = np.random.default_rng([seed, 7])
-    return with_hidden(whole, pattern(whole, rng), rng)
 
 
 def real_case(name, pattern, seed):

@@ -10,7 +10,8 @@ import argparse
 import warnings
 
 import numpy as np
-from mixed_tables import TABLES, masked, table
+from hidden_tables import masked
+from mixed_tables import TABLES, table
 from pages import DOCUMENT, markdown, write_part
 
 import mcframe as mc

@@ -21,8 +21,9 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from hidden_tables import masked
 from imputers import Design
-from mixed_tables import CATEGORY, TABLES, masked, table
+from mixed_tables import CATEGORY, TABLES, table
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 

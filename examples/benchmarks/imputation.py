@@ -20,9 +20,10 @@ import tempfile
 import imputation_report
 import numpy as np
 from compare import looked_up, machine
+from hidden_tables import masked
 from imputation_scores import column_scores
 from imputers import METHODS
-from mixed_tables import QUICK, SET_ASIDE, TABLES, masked, table
+from mixed_tables import QUICK, SET_ASIDE, TABLES, table
 from pages import DOCUMENT, write_part
 from runs import Runs
 

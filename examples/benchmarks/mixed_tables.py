@@ -1,4 +1,4 @@
-"""Tables of numbers, categories and levels from installed packages, and masks that hide entries.
+"""Tables of numbers, categories and levels from installed packages.
 
 A table is kept as numbers, categories and levels as codes, so that any interpreter reads it back,
 whatever its versions of numpy and pandas.
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 __all__ = ["CATEGORY", "NUMBER", "ORDINAL", "QUICK", "SET_ASIDE", "TABLES", "Coded", "Column"]
-__all__ += ["masked", "table", "toy"]
+__all__ += ["table", "toy"]
 
 # The kinds of columns.
 NUMBER, CATEGORY, ORDINAL = "number", "category", "ordinal"
@@ -87,27 +87,8 @@ class Coded:
             return cls(name, made, file["codes"])
 
 
-def masked(whole, share, seed):
-    """The table with a share of its observed entries hidden, completely at random.
-
-    At least two entries stay in each column and one in each row.
-    """
-    seen = ~np.isnan(whole.codes)
-    left = seen.copy()
-    n_hidden = round(share * seen.sum())
-    in_rows, in_columns = seen.sum(axis=1), seen.sum(axis=0)
-    rng = np.random.default_rng([seed, round(100 * share)])
-    for i, j in rng.permutation(np.argwhere(seen)):
-        if n_hidden and in_rows[i] > 1 and in_columns[j] > 2:
-            left[i, j] = False
-            in_rows[i] -= 1
-            in_columns[j] -= 1
-            n_hidden -= 1
-    return replace(whole, codes=np.where(left, whole.codes, np.nan))
-
-
 def toy():
-    """Thirty rows of each kind of column, for a warm-up."""
+    """Thirty rows of each kind of column, with holes, for a warm-up."""
     rng = np.random.default_rng(0)
     size = rng.standard_normal(30)
     levels = pd.cut(size, [-9, -0.5, 0.5, 9], labels=["low", "middle", "high"])
@@ -118,7 +99,8 @@ def toy():
         "town": town,
         "place": rng.permutation(["a", "b", "c"] * 10),
     }
-    return masked(Coded.of("toy", pd.DataFrame(frame)), 0.2, 0)
+    whole = Coded.of("toy", pd.DataFrame(frame))
+    return replace(whole, codes=np.where(rng.random((30, 4)) < 0.2, np.nan, whole.codes))
 
 
 def of_sklearn(name, classes=None, **options):

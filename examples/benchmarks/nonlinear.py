@@ -21,9 +21,10 @@ import warnings
 import numpy as np
 import pandas as pd
 from compare import machine
+from hidden_tables import masked
 from imputation_scores import column_scores, score
 from imputers import method
-from mixed_tables import NUMBER, SET_ASIDE, TABLES, Coded, masked, table, toy
+from mixed_tables import NUMBER, SET_ASIDE, TABLES, Coded, table, toy
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 

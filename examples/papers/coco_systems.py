@@ -125,7 +125,10 @@ def best_weight(
     model: Model, data: Mapping[str, Array], tol: float, rng: np.random.Generator
 ) -> float:
     """The weight of a model's nuclear norm with the least squared error on held-out entries."""
-    hidden = {name: hide(entries, HELD_OUT, rng) for name, entries in data.items()}
+    hidden = {
+        name: hide(entries, HELD_OUT, keep=(0, 0), random_state=rng).cells
+        for name, entries in data.items()
+    }
     shown = {name: without(entries, hidden[name]) for name, entries in data.items()}
     tried = path(model, shown, weights=Grid(count=WEIGHTS, ratio=LOWEST), tol=tol)
     losses = [
@@ -153,7 +156,7 @@ def maxide_solved(data: Mapping[str, Array], tol: float, rng: np.random.Generato
     weight = best_weight(alone, known, tol, rng)
     answer = fit(attrs.evolve(alone, terms=[NuclearNorm(weight)]), known, tol=tol)
     features = answer.predict("features")
-    hidden = hide(data["labels"], HELD_OUT, rng)
+    hidden = hide(data["labels"], HELD_OUT, keep=(0, 0), random_state=rng).cells
     shown = without(data["labels"], hidden)
     side = answer.latent.left
     # At this weight Z = 0.

@@ -114,7 +114,10 @@ class Tuning:
     @classmethod
     def of(cls, design: Design, data: Data, rng: np.random.Generator) -> "Tuning":
         """Hide some of the observed entries of each block."""
-        hidden = {name: hide(block, design.held_out, rng) for name, block in data.items()}
+        hidden = {
+            name: hide(block, design.held_out, keep=(0, 0), random_state=rng).cells
+            for name, block in data.items()
+        }
         return cls(
             design,
             {name: np.where(hidden[name], np.nan, block) for name, block in data.items()},

@@ -109,7 +109,10 @@ class ZhengRule(Experiment):
 
         Of features and labels: labels alone are too few.
         """
-        hidden = {name: hide(block, self.held_out, rng) for name, block in data.items()}
+        hidden = {
+            name: hide(block, self.held_out, keep=(0, 0), random_state=rng).cells
+            for name, block in data.items()
+        }
         seen = {name: np.where(hidden[name], np.nan, block) for name, block in data.items()}
         fits = path(soft_impute(1.0), seen, weights=Grid(count=self.weights), tol=1e-5)
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from mcframe.contracts.former import DATASETS as _FORMER
 from mcframe.contracts.validators import meant as _meant
 from mcframe.contracts.validators import suggest_options as _suggest_options
+from mcframe.datasets.hiding import Hidden, hide
 from mcframe.datasets.multilabel import (
     MultiLabel,
     digits,
-    hide,
     read_multilabel,
 )
 from mcframe.datasets.readers import Ratings, folder, read_csv, read_ratings
@@ -19,6 +19,7 @@ from mcframe.partitions.writing import write_partitions
 
 __all__ = [
     "DaskPartitions",
+    "Hidden",
     "MultiLabel",
     "PartitionsOnDisk",
     "Ratings",

@@ -6,11 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import RandomState, exact, suggests_options
+from mcframe.contracts.validators import exact, suggests_options
 from mcframe.datasets.readers import find_file, read_arrays
-from mcframe.selection.splitters import generator
 
 # Grey values of scikit-learn's digits run from 0 to 16.
 DARKEST = 16.0
@@ -183,41 +182,3 @@ def digits() -> MultiLabel:
         feature_names=source.feature_names,
         label_names=[str(k) for k in range(10)],
     )
-
-
-@suggests_options
-def hide(entries: Array, share: float, random_state: RandomState = 0) -> Mask:
-    """Make a mask that is True at a random share of the entries that are not NaN.
-
-    Exactly ``round(share * number of entries that are not NaN)`` of them, all subsets of that
-    size equally likely.
-
-    Parameters
-    ----------
-    entries : array (n_items, n_columns)
-    share : float, from 0 up to 1
-        Below 1: an array with nothing left to see is no experiment.
-    random_state : int, generator of numpy or None, default 0
-        Equal seeds give equal masks; a generator moves on, and None draws afresh.
-
-    Raises
-    ------
-    DataError
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mcframe.datasets import hide
-    >>> int(hide(np.zeros((4, 5)), 0.25).sum())
-    5
-    """
-    if not (isinstance(share, int | float) and 0.0 <= share < 1.0):
-        raise DataError(f"share={share!r} was given; a share from 0 up to 1, without 1, is needed")
-    values = as_matrix(entries)
-    observed = np.flatnonzero(~np.isnan(values))
-    chosen = generator(random_state).choice(
-        observed, size=round(share * observed.size), replace=False
-    )
-    hidden: Mask = np.zeros(values.shape, dtype=bool)
-    hidden.ravel()[chosen] = True
-    return hidden

@@ -511,8 +511,10 @@ def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any
     coded = native.unify_dictionaries().combine_chunks()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     code_of = {value: code for code, value in enumerate(coded.dictionary.to_pylist())}
-    codes = coded.indices.to_numpy(zero_copy_only=False).copy()
-    codes[rows] = [code_of.setdefault(value, len(code_of)) for value in values]
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(float)  # NaN where missing
+    codes[rows] = [
+        np.nan if value is None else code_of.setdefault(value, len(code_of)) for value in values
+    ]
     indices = pa.array(codes, type=native.type.index_type, from_pandas=True)
     words = pa.array(list(code_of), type=native.type.value_type)
     whole = pa.DictionaryArray.from_arrays(indices, words, ordered=native.type.ordered)
