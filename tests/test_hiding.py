@@ -404,7 +404,9 @@ def test_mistakes_are_named_with_a_remedy(options, message):
 
 def test_columns_without_an_order_are_refused_where_one_is_needed():
     table = pd.DataFrame({"a": range(6), "b": [{"k": k} for k in range(6)]})
-    with pytest.raises(mc.DataError, match=r"column 'b': .* cannot be put in order; leave it out"):
+    with pytest.raises(
+        mc.DataError, match=r"column 'b': .* cannot be put in order as they are; leave"
+    ):
         hide(table, 0.3, "self-masked")
     with pytest.raises(mc.DataError, match=r"column 'b': .* cannot be put in order"):
         hide(table, 0.3, "mar", by="b")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -31,14 +32,9 @@ class ArrayColumn:
         return [None if np.isnan(number) else number for number in self.numbers.tolist()]
 
 
-def array_columns(values: Array) -> list[Any]:
-    """The columns of an array, with the numbers from 0 as names."""
-    return [ArrayColumn(place, numbers) for place, numbers in enumerate(values.T)]
-
-
 @attrs.frozen(eq=False)
 class Units:
-    """What is hidden as a whole, in the order in which it is tried.
+    """Sets of entries, each hidden as a whole, in the order in which they are tried.
 
     Attributes
     ----------
@@ -92,7 +88,7 @@ class Units:
 
 @attrs.frozen(eq=False)
 class Request:
-    """What a mechanism is given.
+    """The columns of a table, and the options of a mechanism by their places.
 
     Attributes
     ----------
@@ -177,9 +173,8 @@ def numbers_in_order(column: Any) -> Array:
         return numbers
     if column.form == "other":
         raise DataError(
-            f"column {plain(column.name)!r}: {column.trouble or 'its values'} cannot be put in"
-            " order; leave it out of columns= and by=, or convert it to numbers, text, categories"
-            " or dates"
+            f"column {plain(column.name)!r}: {column.trouble}. Its values cannot be put in order"
+            " as they are; leave the column out of columns= and by= otherwise"
         )
     code_of = {value: code for code, value in enumerate(column.distinct)}
     return np.array([np.nan if value is None else code_of[value] for value in column.values])
@@ -192,23 +187,15 @@ def parts_by_key(entries: IntArray, keys: IntArray) -> list[IntArray]:
     return np.split(entries[order], ends) if keys.size else []
 
 
-def single_entries(request: Request) -> Units:
-    """Any entry, in random order."""
+def single_entries(request: Request, depends_on: str = "nothing") -> Units:
+    """Any entry by itself: at random, by the ranks of other columns, or by its own rank."""
     entries = request.entries
-    return Units(list(request.rng.permutation(entries)[:, None, :]))
-
-
-def entries_by_columns(request: Request) -> Units:
-    """Entries by the rank of their row in other columns."""
-    entries = request.entries
-    order = request.drawn_order(request.deciding_ranks()[entries[:, 0]])
-    return Units(list(entries[order][:, None, :]))
-
-
-def entries_by_value(request: Request) -> Units:
-    """Entries by the rank of their own value."""
-    entries = request.entries
-    order = request.drawn_order(own_ranks(request, entries))
+    if depends_on == "other columns":
+        order = request.drawn_order(request.deciding_ranks()[entries[:, 0]])
+    elif depends_on == "its value":
+        order = request.drawn_order(own_ranks(request, entries))
+    else:
+        order = request.rng.permutation(len(entries))
     return Units(list(entries[order][:, None, :]))
 
 
@@ -297,8 +284,13 @@ class Mechanism:
 
 MECHANISMS = {
     "mcar": Mechanism(single_entries, ("columns",)),
-    "mar": Mechanism(entries_by_columns, ("by", "columns", "largest", "strength")),
-    "self-masked": Mechanism(entries_by_value, ("columns", "largest", "strength")),
+    "mar": Mechanism(
+        partial(single_entries, depends_on="other columns"),
+        ("by", "columns", "largest", "strength"),
+    ),
+    "self-masked": Mechanism(
+        partial(single_entries, depends_on="its value"), ("columns", "largest", "strength")
+    ),
     "censored": Mechanism(outer_values, ("columns", "largest")),
     "blocks": Mechanism(groups_in_rows, ("columns",), ("columns",)),
     "skip": Mechanism(skipped, ("by", "columns"), ("by", "columns")),

@@ -20,7 +20,7 @@ from mcframe.contracts.validators import (
     switch,
     whole,
 )
-from mcframe.datasets.gap_mechanisms import MECHANISMS, Request, Units, array_columns
+from mcframe.datasets.gap_mechanisms import MECHANISMS, ArrayColumn, Request, Units
 from mcframe.datasets.multilabel import as_matrix
 from mcframe.model.labels import is_frame
 from mcframe.selection.splitters import generator
@@ -182,7 +182,11 @@ def hide(
     check_options(how, {"by": by, "columns": columns, "strength": strength}, largest)
     share, keep = checked_share(share, how), checked_keep(keep)
     frame = read_frame(table) if is_frame(table) else None
-    read = array_columns(as_matrix(table)) if frame is None else list(read_columns(frame))
+    read: list[Any] = (
+        [ArrayColumn(place, numbers) for place, numbers in enumerate(as_matrix(table).T)]
+        if frame is None
+        else list(read_columns(frame))
+    )
     request = requested(how, read, by, columns, generator(random_state))
     request = attrs.evolve(
         request,
@@ -199,10 +203,10 @@ def hide(
     return Hidden(with_gaps(frame, hidden), cells, how, deciding, n_candidates)
 
 
-def check_options(how: str, given: Mapping[str, Any], largest: bool) -> None:
+def check_options(how: str, options: Mapping[str, Any], largest: bool) -> None:
     """Raise a ``ModelError`` for an option that a mechanism does not take, or that it needs."""
     mechanism = MECHANISMS[how]
-    values = {**given, "largest": None if largest is True else largest}
+    values = {**options, "largest": None if largest is True else largest}
     for option, value in values.items():
         if value is not None and option not in mechanism.takes:
             others = [repr(name) for name, other in MECHANISMS.items() if option in other.takes]
@@ -243,7 +247,7 @@ def checked_keep(keep: Any) -> tuple[int, int]:
 def requested(
     how: str, read: list[Any], by: Any, columns: Any, rng: np.random.Generator
 ) -> Request:
-    """What a mechanism is given, with columns by their places.
+    """The options of a mechanism, with columns by their places.
 
     Raises
     ------
@@ -278,7 +282,8 @@ def requested(
     if not groups[0]:
         raise DataError(
             f"how={how!r} needs {'two columns' if how == 'monotone' else 'a column'} at least that"
-            f" may lose entries beside by=; the table has {listed(names, repr)}"
+            f" may lose entries, and none that decides is one of them; the table has"
+            f" {listed(names, repr)}"
         )
     check_values(read, of_by, values)
     return attrs.evolve(request, groups=groups, by=of_by, values=values)
@@ -300,22 +305,22 @@ def check_values(read: list[Any], by: list[int], values: list[Any]) -> None:
         observed = dict.fromkeys(cell for cell in read[by[0]].values if cell is not None)
         if value not in observed:
             raise DataError(
-                f"column {name!r}: value {plain(value)!r} of by= does not occur; the values are"
+                f"column {name!r}: value {plain(value)!r} of by= does not occur; give one of"
                 f" {listed(list(observed), repr)}"
             )
 
 
-def names_of(given: Any, names: list[Any]) -> list[Any]:
-    """The names that were given: one, which may be a tuple, or several."""
-    one = isinstance(given, str) or not isinstance(given, Iterable)
-    return [given] if one or (isinstance(given, tuple) and given in names) else list(given)
+def names_of(columns: Any, names: list[Any]) -> list[Any]:
+    """The names of columns: one, which may be a tuple, or several."""
+    one = isinstance(columns, str) or not isinstance(columns, Iterable)
+    return [columns] if one or (isinstance(columns, tuple) and columns in names) else list(columns)
 
 
-def places_of(option: str, given: Any, names: list[Any]) -> list[int]:
+def places_of(option: str, columns: Any, names: list[Any]) -> list[int]:
     """The places of columns by their names, or a ``DataError``."""
-    chosen = names_of(given, names)
+    chosen = names_of(columns, names)
     if not chosen:
-        raise DataError(f"{option}={as_given(given)} was given; name a column at least")
+        raise DataError(f"{option}={as_given(columns)} was given; name a column at least")
     places = []
     for name in chosen:
         if isinstance(name, list | np.ndarray) or name not in names:
