@@ -743,6 +743,7 @@ def completes(draw):
     }
     if draw(st.integers(0, 3)) == 0:
         table, sensible["time"] = with_time(draw, table)
+        sensible["trend"] = st.sampled_from([0, 1, 1, 2, 3])
     options, number = options_of(draw, sensible), draw(st.integers(0, 2**20))
     options |= {} if relations is None else {"relations": relations}
     where = options.get("where")

@@ -1190,7 +1190,11 @@ def posterior_models(draw):
         terms = [mc.GaussianRows(components=components)]
         if components == 1 and len(wide[0]) > 1 and draw(st.booleans()):
             groups = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=98, max_size=98))]
-            terms = [mc.GaussianRows(groups=groups[: len(wide[0])])]
+            options = {"groups": groups[: len(wide[0])]}
+            if len(wide[0]) > 3 and draw(st.booleans()):
+                times = 10.0 ** draw(st.integers(-9, 9)) * np.arange(len(wide[0]))
+                options |= {"times": times, "trend": draw(st.integers(1, 3))}
+            terms = [mc.GaussianRows(**options)]
         elif all(isinstance(block.likelihood, mc.Gaussian) for block in blocks):
             exponents = draw(st.lists(st.integers(-9, 9), min_size=99, max_size=99))
             weights = 10.0 ** np.resize(exponents, len(wide[0]))

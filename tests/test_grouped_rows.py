@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 import mcframe as mc
+from mcframe.contracts.row_groups import GroupMembers, RowGroups
 from mcframe.numerics.group_means import GroupMeans, variances_added, variances_added_left_out
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.numerics.rows_in_groups import RowsInGroups
@@ -37,44 +38,57 @@ def drawn_rows(rng, n, d, n_groups, share=0.4, hidden=0.3):
     return z, np.where(missing, np.nan, x), groups
 
 
-def dense_posterior(x, groups, mean, within, between):
+def dense_posterior(x, members, mean, within, between):
     """Mean and covariance of all z (n d), and the log density of what is observed, written out."""
     n, d = x.shape
-    same = (groups[:, None] == groups).astype(float)
-    prior = np.kron(same, between) + np.kron(np.eye(n), within)
+    functions = np.ones((n, 1)) if members.functions is None else members.functions
+    # Means of all rows in the coefficients of all groups.
+    of_group = np.eye(members.numbers.max() + 1)[members.numbers]
+    loadings = np.kron(np.einsum("ng,nq->ngq", of_group, functions).reshape(n, -1), np.eye(d))
+    coefficients = np.kron(np.eye(of_group.shape[1]), between)
+    prior = loadings @ coefficients @ loadings.T + np.kron(np.eye(n), within)
     seen = ~np.isnan(x).ravel()
     of_seen = prior[np.ix_(seen, seen)] + NOISE * np.eye(seen.sum())
     gain = prior[:, seen] @ np.linalg.inv(of_seen)
-    centre = np.tile(mean, n)
+    centre = loadings @ np.tile(mean, of_group.shape[1])
     z = centre + gain @ (x.ravel() - centre)[seen]
     density = multivariate_normal(centre[seen], of_seen).logpdf(x.ravel()[seen])
     return z.reshape(n, d), prior - gain @ prior[seen], density
 
 
-def table_of(x, groups):
-    return IncompleteRows.of(x, np.full(x.shape[1], 1.0 / NOISE), np.ones(x.shape[1]), groups)
+def table_of(x, members):
+    return IncompleteRows.of(x, np.full(x.shape[1], 1.0 / NOISE), np.ones(x.shape[1]), members)
 
 
-@settings(max_examples=15)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(2, 12), st.integers(1, 6))
-def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_groups):
+@settings(max_examples=30)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 5),
+    st.integers(2, 12),
+    st.integers(1, 6),
+    st.integers(0, 3),
+)
+def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_groups, q):
+    """Means of groups that do not move (q = 0), and those with q functions of time."""
     rng = np.random.default_rng(seed)
     _, x, groups = drawn_rows(rng, n, d, n_groups)
+    members = GroupMembers(groups, rng.standard_normal((n, q)) if q else None)
+    size = d * max(q, 1)
     scale = 10.0 ** rng.integers(-3, 3)
     mean, within, between = (
-        rng.standard_normal(d),
+        rng.standard_normal(size),
         drawn_covariance(rng, d),
-        drawn_covariance(rng, d, scale),
+        drawn_covariance(rng, size, scale),
     )
-    table = table_of(x, groups)
+    table = table_of(x, members)
     prior = GroupMeans.same(mean, between, n_groups)
-    means, products = prior.given_with_products(table, groups, within)
-    np.testing.assert_array_equal(prior.given(table, groups, within).means, means.means)
+    means, products = prior.given_with_products(table, members, within)
+    np.testing.assert_array_equal(prior.given(table, members, within).means, means.means)
     rows = RowMixture(np.zeros(1), np.zeros((1, d)), within[None])
     of_means = RowMixture(np.zeros(1), mean[None], between[None])
     in_groups = RowsInGroups.of_new_groups(rows, of_means, n_groups).conditioned(table)
     cells = in_groups.conditionals(table)
-    z, covariance, _ = dense_posterior(x, groups, mean, within, between)
+    z, covariance, _ = dense_posterior(x, members, mean, within, between)
     size = 1.0 + np.abs(z).max()
     np.testing.assert_allclose(cells.means[0], z, atol=1e-8 * size)
     np.testing.assert_allclose(
@@ -91,33 +105,37 @@ def test_rows_and_means_of_groups_are_those_of_the_dense_gaussian(seed, d, n, n_
     assert np.all(np.linalg.eigvalsh(products) >= -1e-9 * np.abs(products).max())
 
 
-def test_a_number_that_is_left_out_has_the_variance_of_a_missing_one():
+@pytest.mark.parametrize("q", [1, 2])
+def test_a_number_that_is_left_out_has_the_variance_of_a_missing_one(q):
     rng = np.random.default_rng(1)
     _, x, groups = drawn_rows(rng, 30, 5, 4)
+    members = GroupMembers(groups, rng.standard_normal((30, q)))
     column_of_number = np.array([0, 1, 1, 2, 3])
-    within, means = drawn_covariance(rng, 5), GroupMeans.same(np.zeros(5), np.eye(5), 4)
-    found = variances_added_left_out(x, NOISE, within, means, groups, column_of_number)
+    within, means = drawn_covariance(rng, 5), GroupMeans.same(np.zeros(5 * q), np.eye(5 * q), 4)
+    found = variances_added_left_out(x, NOISE, within, means, members, column_of_number)
     for row, column in itertools.product(range(30), range(4)):
         places = column_of_number == column
         if np.isnan(x[row, places]).any():
             continue
         without = x[row].copy()
         without[places] = np.nan
-        table = table_of(without[None], groups[row : row + 1])
-        added = variances_added(table, within, means, groups[row : row + 1])
+        table = table_of(without[None], members.take(slice(row, row + 1)))
+        added = variances_added(table, within, means, table.in_groups)
         np.testing.assert_allclose(found[row, places], added[0, places], rtol=1e-9)
 
 
-def test_the_evidence_is_the_dense_one_less_the_uncertainty_of_parameters():
+@pytest.mark.parametrize("degree", [0, 1, 3])
+def test_the_evidence_is_the_dense_one_less_the_uncertainty_of_parameters(degree):
     rng = np.random.default_rng(2)
     _, x, groups = drawn_rows(rng, 24, 3, 5)
-    fitted = fit_rows(x, np.full(3, 1.0 / NOISE), prior_rows=2.0, group_of_row=groups, n_groups=5)
+    members = RowGroups.of(groups).moving(rng.random(24), degree).members
+    fitted = fit_rows(x, np.full(3, 1.0 / NOISE), prior_rows=2.0, members=members, n_groups=5)
     parameters, history = fitted.parameters, np.array(fitted.history)
     assert np.all(np.diff(history) >= -1e-9 * np.abs(history[0]))
     rows, between = parameters.within.expected, parameters.between.expected
-    moments = parameters.expectation(table_of(x, groups))
+    moments = parameters.expectation(table_of(x, members))
     *_, density = dense_posterior(
-        x, groups, between.means[0], rows.covariances[0], between.covariances[0]
+        x, members, between.means[0], rows.covariances[0], between.covariances[0]
     )
     uncertainty = 24 * rows.log_shares[0] + 5 * between.log_shares[0]
     assert np.sum(moments.evidence) == pytest.approx(density + uncertainty, rel=1e-9)
@@ -127,10 +145,10 @@ def test_the_evidence_is_the_dense_one_less_the_uncertainty_of_parameters():
 def test_draws_have_the_moments_of_the_posterior():
     rng = np.random.default_rng(3)
     _, x, groups = drawn_rows(rng, 40, 3, 6)
-    table = table_of(x, groups)
-    between, within = drawn_covariance(rng, 3), drawn_covariance(rng, 3)
+    table = table_of(x, GroupMembers(groups, np.column_stack([np.ones(40), rng.random(40)])))
+    between, within = drawn_covariance(rng, 6), drawn_covariance(rng, 3)
     rows = RowMixture(np.zeros(1), np.zeros((1, 3)), within[None])
-    of_means = RowMixture(np.zeros(1), np.zeros((1, 3)), between[None])
+    of_means = RowMixture(np.zeros(1), np.zeros((1, 6)), between[None])
     in_groups = RowsInGroups.of_new_groups(rows, of_means, 6).conditioned(table)
     draws = in_groups.drawn(table, rng, 4000)
     cells = in_groups.conditionals(table)
@@ -146,9 +164,8 @@ def test_draws_have_the_moments_of_the_posterior():
 def test_drawn_parameters_lie_about_those_that_were_drawn_from():
     rng = np.random.default_rng(4)
     _, x, groups = drawn_rows(rng, 1500, 3, 150, share=0.5, hidden=0.2)
-    fitted = fit_rows(
-        x, np.full(3, 1.0 / NOISE), prior_rows=1.0, group_of_row=groups, n_groups=150
-    )
+    members = GroupMembers(groups)
+    fitted = fit_rows(x, np.full(3, 1.0 / NOISE), prior_rows=1.0, members=members, n_groups=150)
     chain = drawn_levels(fitted.parameters, fitted.table, rng)
     levels = list(itertools.islice(chain, 60))
     for drawn, level in (
@@ -252,6 +269,65 @@ def test_columns_of_all_types_have_means_of_groups():
         assert not table.isna().to_numpy().any()
         assert (table["count"] >= 0).all()
         assert table["kind"].isin(["p", "q", "r"]).all()
+
+
+def test_groups_of_a_model_move_in_time(tmp_path):
+    rng = np.random.default_rng(7)
+    groups, times = np.repeat(np.arange(40), 10), np.tile(np.arange(10.0), 40)
+    slopes = rng.standard_normal((40, 1))
+    lines = (slopes * (np.arange(10) - 4.5)).ravel()
+    z = lines[:, None] * [1.0, -0.5] + 0.3 * rng.standard_normal((400, 2))
+    x = np.where(rng.random(z.shape) < 0.3, np.nan, z)
+    x[np.isnan(x).all(axis=1)] = z[np.isnan(x).all(axis=1)]
+    block = mc.Block("x", mc.Gaussian(variance=None))
+    term = mc.GaussianRows(groups=groups, times=times, trend=1)
+    assert "trend" in repr(term)
+    posterior = mc.posterior(mc.Model([block], [term]), {"x": x})
+    hidden, predicted = np.isnan(x), posterior.predict("x")
+    assert np.sqrt(np.mean(np.square(predicted - z)[hidden])) < 0.4
+    again = mc.load(posterior.save(tmp_path / "posterior.npz"))
+    new, steepest = np.full((1, 2), np.nan), int(np.argmax(np.abs(slopes)))
+    known = {"groups": [steepest], "times": [12.0]}
+    ahead = again.condition({"x": new}, **known)
+    np.testing.assert_allclose(ahead.predict("x")[0, 0], 7.5 * slopes[steepest, 0], rtol=0.15)
+    np.testing.assert_array_equal(
+        ahead.predict("x"), posterior.condition({"x": new}, **known).predict("x")
+    )
+    # At any time of the table a row has its group's mean, and is as spread as its lines are.
+    anywhere = posterior.condition({"x": new}, groups=[steepest])
+    spread = np.abs(slopes[steepest, 0]) * np.sqrt(8.25)
+    np.testing.assert_allclose(anywhere.sd("x", of="predictor")[0, 0], spread, rtol=0.2)
+    assert abs(anywhere.predict("x")[0, 0]) < 0.3 * spread
+    unknown = posterior.condition({"x": new})
+    of_all = np.sqrt(8.25 * np.mean(np.square(slopes)))
+    np.testing.assert_allclose(unknown.sd("x", of="predictor")[0, 0], of_all, rtol=0.2)
+    for rows, sd in ((anywhere, spread), (unknown, of_all)):
+        np.testing.assert_allclose(rows.sample("x", 400)[:, 0, 0].std(), sd, rtol=0.25)
+
+
+def test_trends_that_cannot_be_are_named():
+    groups, times = [0, 0, 1, 1], np.arange(4.0)
+    for options, message in (
+        ({"groups": groups, "trend": 1}, "trend=1 was given without times and with groups"),
+        ({"times": times, "trend": 1}, "trend=1 was given with times and without groups"),
+        ({"groups": groups, "times": times}, "trend=0 was given with times and with groups"),
+        ({"groups": groups, "times": times, "trend": 4}, "a whole number from 0 to 3 is needed"),
+    ):
+        with pytest.raises(mc.ModelError, match=message):
+            mc.GaussianRows(**options)
+    for wrong, message in (
+        (times[:3], r"times has the shape \(3,\); one number for each of the 4 rows"),
+        (np.append(times[:3], np.nan), "row 3 has no time; each row needs one"),
+        (list("abcd"), "times: a number is needed for each row"),
+        (np.ones(4), "trend=1 was given, and the rows have 1 different time; at least 2"),
+    ):
+        with pytest.raises(mc.DataError, match=message):
+            mc.GaussianRows(groups=groups, times=wrong, trend=1)
+    x = np.random.default_rng(0).standard_normal((4, 2))
+    for term in (mc.GaussianRows(), mc.GaussianRows(groups=groups)):
+        posterior = mc.posterior(mc.Model([mc.Block("x", mc.Gaussian())], [term]), {"x": x})
+        with pytest.raises(mc.ModelError, match="times were given without groups that move"):
+            posterior.condition({"x": x}, times=times)
 
 
 def test_a_model_with_groups_has_a_posterior_and_no_optimum(tmp_path):

@@ -122,6 +122,78 @@ def test_wrong_times_are_named(options, message):
         mc.complete(frame, **options)
 
 
+def drifting_panel(seed=0):
+    """A panel whose units have lines in time, beside one without gaps."""
+    frame, truth, hidden = panel(n_units=30, seed=seed)
+    rng = np.random.default_rng([9, seed])
+    slopes = 2.0 * rng.standard_normal((30, 1, 2))
+    lines = (slopes * np.linspace(-1.7, 1.7, 15)[:, None]).reshape(-1, 2)
+    for table in (frame, truth):
+        table[["a", "b"]] += lines
+    return frame, truth, hidden[:, :2]
+
+
+def test_groups_with_lines_in_time_are_filled_and_continued(tmp_path):
+    frame, truth, hidden = drifting_panel()
+    errors, ahead = [], []
+    for trend in (0, 1):
+        done = mc.complete(frame, groups="unit", time="year", trend=trend)
+        values, right = done.table[["a", "b"]].to_numpy(), truth[["a", "b"]].to_numpy()
+        errors.append(np.sqrt(np.mean(np.square(values - right)[hidden])))
+        lower, upper = (end[["a", "b"]].to_numpy() for end in done.interval(0.9))
+        assert 0.85 < np.mean(((lower <= right) & (right <= upper))[hidden]) < 0.97
+        # Rows some years after the last one have no neighbours: the line alone says where they go.
+        last = frame[frame["year"] == 2014]
+        new = last.assign(year=2018, a=np.nan, b=np.nan, up=None)
+        lines = truth.groupby("unit", sort=False)[["a", "b"]].apply(
+            lambda one: pd.Series(np.diff(one.to_numpy()[[0, -1]], axis=0)[0])
+        )
+        grown = done.complete_rows(new)[["a", "b"]].to_numpy() - values[frame["year"] == 2014]
+        ahead.append(np.corrcoef(grown.ravel(), lines.to_numpy().ravel())[0, 1])
+    assert errors[1] < errors[0]
+    assert ahead[1] > 0.7
+    assert ahead[0] < 0.2
+    again = mc.load(done.save(tmp_path / "panel.npz")).complete_rows(new)
+    pd.testing.assert_frame_equal(again, done.complete_rows(new))
+    for table in done.draws(2):
+        assert table[["a", "b"]].notna().to_numpy().all()
+
+
+def test_units_of_time_do_not_matter_for_trends():
+    frame, _, _ = drifting_panel()
+    filled = [
+        mc.complete(frame.assign(year=times), groups="unit", time="year", trend=2).table
+        for times in (
+            frame["year"],
+            1e7 * frame["year"] - 3e12,
+            pd.to_datetime(frame["year"].astype(str)) + pd.to_timedelta(0.0),
+        )
+    ]
+    np.testing.assert_allclose(filled[1]["a"], filled[0]["a"], atol=1e-6)
+    assert np.corrcoef(filled[2]["a"], filled[0]["a"])[0, 1] > 0.999  # years differ by a day
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trend": 1}, "trend=1 was given without groups or without a time"),
+        ({"trend": 1, "time": "year"}, "trend=1 was given without groups or without a time"),
+        ({"trend": 4, "time": "year", "groups": "unit"}, "trend=4 was given; a whole number from"),
+        ({"trend": 1.5, "time": "year", "groups": "unit"}, "a whole number from 0 to 3 is needed"),
+    ],
+)
+def test_wrong_trends_are_named(options, message):
+    frame, _, _ = panel()
+    with pytest.raises(mc.ModelError, match=message):
+        mc.complete(frame, **options)
+
+
+def test_trends_need_times_that_differ():
+    frame, _, _ = panel(n_units=40, n_times=2, share=0.1)
+    with pytest.raises(mc.DataError, match="trend=2 was given, and the rows have 2 different"):
+        mc.complete(frame, groups="unit", time="year", trend=2)
+
+
 def test_rows_of_one_time_in_a_group_are_named():
     frame, _, _ = panel()
     frame.loc[3, "year"] = 2001

@@ -3,11 +3,13 @@
     python examples/benchmarks/panels.py [--seconds 1800] [--first-seed 0] [--out FOLDER] [--page]
 
 Of 20 units at 15 times each three columns are means of units plus deviations that follow an
-autoregression in time, and ``y = a - 0.5 b + e``. A quarter of all numbers is hidden, either
-single ones or two to four times in a row. Of the hidden numbers the error over their standard
-deviation and the share inside 90 % intervals are taken, and of ten draws the coefficients of y
-are pooled by ``mc.pool``. Methods and tables take turns until the seconds are over; results are
-kept in ``panels/runs.jsonl`` of ``--out``. ``--page`` writes the table into docs/quality.md.
+autoregression in time, and ``y = a - 0.5 b + e``. In half of the panels the means of units are
+lines in time, whose slopes have the variance of the deviations. A quarter of all numbers is
+hidden, either single ones or two to four times in a row. Of the hidden numbers the error over
+their standard deviation and the share inside 90 % intervals are taken, and of ten draws the
+coefficients of y are pooled by ``mc.pool``. Methods and tables take turns until the seconds are
+over; results are kept in ``panels/runs.jsonl`` of ``--out``. ``--page`` writes the table into
+docs/quality.md.
 """
 
 import argparse
@@ -23,8 +25,9 @@ import mcframe as mc
 
 N_UNITS, N_TIMES, CORRELATION, SHARE, DRAWS = 20, 15, 0.8, 0.25, 10
 NUMBERS = ["a", "b", "c", "y"]
-SHAPES = ("single gaps", "gaps in a row")
+SHAPES = ("single gaps", "gaps in a row", "lines, single gaps", "lines, gaps in a row")
 METHODS = ("mcframe, units and time", "mcframe, units", "IterativeImputer, lags and leads")
+METHODS += ("mcframe, units, time and lines",)
 METHODS += ("straight lines between neighbours",)
 
 
@@ -37,11 +40,15 @@ def drawn(shape, seed):
         new = np.sqrt(1.0 - CORRELATION**2) * deviations[:, at]
         deviations[:, at] = CORRELATION * deviations[:, at - 1] + new
     means = 0.7 * rng.standard_normal((N_UNITS, 1, 3))
-    x = (means + deviations @ root.T).reshape(-1, 3)
+    series = means + deviations @ root.T
+    if shape.startswith("lines"):
+        slopes = rng.standard_normal((N_UNITS, 1, 3))
+        series += slopes * np.linspace(-1.7, 1.7, N_TIMES)[:, None]
+    x = series.reshape(-1, 3)
     y = x[:, 0] - 0.5 * x[:, 1] + rng.standard_normal(len(x))
     table = pd.DataFrame({**dict(zip("abc", x.T, strict=True)), "y": y})
     hidden = rng.random(table.shape) < SHARE
-    if shape == "gaps in a row":
+    if shape.endswith("gaps in a row"):
         hidden[:] = False
         while hidden.mean() < SHARE:
             length = rng.integers(2, 5)
@@ -79,7 +86,8 @@ def filled(method, given, seed):
     if method.startswith("Iterative"):
         draws = list(filled_by_peer(given, seed))
         return sum(one[NUMBERS] for one in draws) / DRAWS, None, draws
-    options = {"time": "time"} if method.endswith("time") else {}
+    options = {"time": "time"} if "time" in method else {}
+    options |= {"trend": 1} if "lines" in method else {}
     completed = mc.complete(given, groups="unit", random_state=seed, progress=False, **options)
     return completed.table, completed.interval(0.9), completed.draws(DRAWS, random_state=seed)
 

@@ -125,6 +125,13 @@ def add_verbs(commands: Subparsers) -> None:
         help="by which rows are ordered, in their groups: the rows before and after predict a row",
     )
     command.add_argument(
+        "--trend",
+        metavar="DEGREE",
+        type=int,
+        default=0,
+        help="the degree of the polynomials of time that the means of groups are (default: 0)",
+    )
+    command.add_argument(
         "--row-weights",
         metavar="COLUMN",
         help="how many of a population each row stands for, such as the weights of a survey",
@@ -331,7 +338,7 @@ def impute(arguments: argparse.Namespace) -> Report:
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     within = arguments.relation_tolerance
     if arguments.model:
-        for option in ("relation", "groups", "time", "row-weights", "nonlinear"):
+        for option in ("relation", "groups", "time", "trend", "row-weights", "nonlinear"):
             if getattr(arguments, option.replace("-", "_")):
                 raise ModelError(f"--{option} is without --model; leave one of them out")
         declared = declared_table(arguments)
@@ -353,6 +360,7 @@ def impute(arguments: argparse.Namespace) -> Report:
             random_state=arguments.seed,
             groups=arguments.groups,
             time=arguments.time,
+            trend=arguments.trend,
             row_weights=arguments.row_weights,
             nonlinear=arguments.nonlinear,
             relations=[relation(text, within) for text in arguments.relation] or None,

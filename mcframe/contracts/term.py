@@ -1,7 +1,7 @@
 """What may stand among a model's ``terms``: regularizers and constraints."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Protocol, Self
 
@@ -285,6 +285,12 @@ class PriorOfRows(Term):
     def gaussian(self) -> tuple[Array, Array] | None:
         """Mean (d,) and covariance (d x d) of the rows; by default None: they are estimated."""
         return None
+
+
+def row_groups_of(terms: Iterable[Term]) -> RowGroups | None:
+    """The groups of the rows that a prior among these terms has; None without groups."""
+    priors = (term for term in terms if isinstance(term, PriorOfRows))
+    return next((prior.groups for prior in priors if prior.groups is not None), None)
 
 
 class Composed(Term):

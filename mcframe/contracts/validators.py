@@ -217,11 +217,12 @@ def number(
     return result
 
 
-def whole(value: object, what: str, least: float = -math.inf) -> int:
-    """A Python integer that is at least ``least``, or a ``ModelError``."""
+def whole(value: object, what: str, least: float = -math.inf, most: float = math.inf) -> int:
+    """A Python integer from ``least`` to ``most``, or a ``ModelError``."""
     bound = f" of at least {least:g}" if math.isfinite(least) else ""
+    bound = f" from {least:g} to {most:g}" if math.isfinite(most) else bound
     needed = f"a whole number{bound} is needed"
-    return int(number(value, what, needed, lambda x: x == math.floor(x) and x >= least))
+    return int(number(value, what, needed, lambda x: x == math.floor(x) and least <= x <= most))
 
 
 def probability(value: object, what: str) -> float:
@@ -371,6 +372,7 @@ class Options:
     confidence_level = Option("confidence_level", probability)
     on_average = Option("on_average", switch)
     nonlinear = Option("nonlinear", switch)
+    trend = Option("trend", partial(whole, least=0, most=3))
     share = Option("share", probability)
 
     factors = Option("factors", partial(whole, least=0))

@@ -5,6 +5,10 @@ covariance W, and noise of its own. The mean u_g of the group is Gaussian itself
 inverse of the covariance of a row's observed numbers, 0 elsewhere, u_g has the precision of its
 prior plus the sum of P over the rows of the group, and P x adds to its linear term. All of it is
 exact.
+
+Where means move in time, row i has ``u_i = sum_a f_ia c_ga`` with q functions f of its time. The
+q coefficients c_ga of a group, d numbers each, are then in the place of its mean: with the
+``qd x d`` matrix F of u in the coefficients, F P F' and F P x are what a row adds.
 """
 
 from functools import cached_property
@@ -14,6 +18,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import FAST_MATH
 from mcframe.numerics.row_mixtures import IncompleteRows, invert, root_of, roots_of
@@ -31,7 +36,9 @@ class GroupMeans:
     Attributes
     ----------
     means : array (G x d)
+        Or those of the coefficients of q functions of time (G x qd).
     covariances : array (G x d x d)
+        Or (G x qd x qd).
     """
 
     means: Array
@@ -54,6 +61,21 @@ class GroupMeans:
             np.concatenate([self.covariances, others.covariances]),
         )
 
+    def at_any_time(self, width: int) -> "GroupMeans":
+        """The means of groups (G x width) at a time that is not known, where they move.
+
+        They are the Gaussians with the moments over the times of the table, at which functions of
+        time but the first have mean 0 and mean square 1.
+        """
+        n_groups = len(self.means)
+        coefficients = self.means.reshape(n_groups, -1, width)
+        if coefficients.shape[1] == 1:
+            return self
+        blocks = self.covariances.reshape(n_groups, -1, width, coefficients.shape[1], width)
+        moved = coefficients[:, 1:]
+        covariances = np.einsum("gaiaj->gij", blocks) + np.einsum("gai,gaj->gij", moved, moved)
+        return GroupMeans(coefficients[:, 0], covariances)
+
     @cached_property
     def roots(self) -> Array:
         """The lower Cholesky factors of the covariances (G x d x d)."""
@@ -67,12 +89,14 @@ class GroupMeans:
         normal = rng.standard_normal((*self.means.shape, 1))
         return np.asarray(self.means + (self.roots @ normal)[..., 0])
 
-    def given(self, table: IncompleteRows, groups: IntArray, covariance: Array) -> "GroupMeans":
+    def given(
+        self, table: IncompleteRows, members: GroupMembers, covariance: Array
+    ) -> "GroupMeans":
         """The distributions given the rows of a table; arguments as in ``given_with_products``."""
-        return self.solved(table, groups, covariance, needs_products=False)[0]
+        return self.solved(table, members, covariance, needs_products=False)[0]
 
     def given_with_products(
-        self, table: IncompleteRows, groups: IntArray, covariance: Array
+        self, table: IncompleteRows, members: GroupMembers, covariance: Array
     ) -> tuple["GroupMeans", Array]:
         """The distributions given the rows of a table, and the sum over rows of P V P.
 
@@ -81,17 +105,20 @@ class GroupMeans:
         Parameters
         ----------
         table : IncompleteRows
-        groups : array of integers (n,)
+        members : GroupMembers
             The group of each row.
         covariance : array (d x d)
             W.
         """
-        return self.solved(table, groups, covariance, needs_products=True)
+        return self.solved(table, members, covariance, needs_products=True)
 
     def solved(
-        self, table: IncompleteRows, groups: IntArray, covariance: Array, needs_products: bool
+        self, table: IncompleteRows, members: GroupMembers, covariance: Array, needs_products: bool
     ) -> tuple["GroupMeans", Array]:
         """The distributions, and the sum over rows of P V P, 0 where it is not needed."""
+        groups, functions = members.numbers, members.functions
+        if functions is None:
+            functions = np.ones((groups.size, 1))
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(self.means) + 1))
         means, covariances = np.array(self.means), np.array(self.covariances)
@@ -106,7 +133,7 @@ class GroupMeans:
                 check_time()
                 means_of_groups(
                     order, starts[cuts[k] : cuts[k + 1] + 1], table.values, table.precisions,
-                    within, roots[groups_of_part], means[groups_of_part],
+                    functions, within, roots[groups_of_part], means[groups_of_part],
                     covariances[groups_of_part], sums[k], needs_products,
                 )  # fmt: skip
 
@@ -136,29 +163,40 @@ def inverse_of_row(precisions, covariance, places, panel, columns, factors):  # 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
 def means_of_groups(  # type: ignore[no-untyped-def]
-    order, starts, values, precisions, covariance, roots, means, covariances, products,
-    needs_products,
+    order, starts, values, precisions, functions, covariance, roots, means, covariances,
+    products, needs_products,
 ):  # fmt: skip
     """Means and covariances of groups in place of those of their prior, and the sum of P V P.
 
     The inverses are found twice, since those of a large group would take ``n m^2`` numbers.
     """
-    d = covariance.shape[0]
-    places, identity = np.empty(d, np.int64), np.eye(d)
+    d, q = covariance.shape[0], functions.shape[1]
+    places, deviations, identity = np.empty(d, np.int64), np.empty(d), np.eye(q * d)
     panel, columns, factors = np.empty((4, d)), np.empty((4, d)), np.empty((4, d))
     for g in range(starts.size - 1):
         if starts[g] == starts[g + 1]:
             continue
-        total, linear = np.zeros((d, d)), np.zeros(d)
+        total, linear = np.zeros((q * d, q * d)), np.zeros(q * d)
         for k in range(starts[g], starts[g + 1]):
             row = order[k]
             inverse = inverse_of_row(precisions[row], covariance, places, panel, columns, factors)
-            for a in range(len(inverse)):
-                i = places[a]
-                for b in range(len(inverse)):
-                    j = places[b]
-                    total[i, j] += inverse[a, b]
-                    linear[i] += inverse[a, b] * (values[row, j] - means[g, j])
+            count = len(inverse)
+            for b in range(count):
+                deviations[b] = values[row, places[b]]
+                for f in range(q):
+                    deviations[b] -= functions[row, f] * means[g, f * d + places[b]]
+            for a in range(count):
+                product = 0.0
+                for b in range(count):
+                    product += inverse[a, b] * deviations[b]
+                for e in range(q):
+                    linear[e * d + places[a]] += functions[row, e] * product
+            for e in range(q):
+                for f in range(q):
+                    weight = functions[row, e] * functions[row, f]
+                    for a in range(count):
+                        for b in range(count):
+                            total[e * d + places[a], f * d + places[b]] += weight * inverse[a, b]
         root = np.ascontiguousarray(roots[g])
         inner = identity + np.dot(np.dot(root.T, total), root)
         spread = np.dot(root, np.linalg.solve(inner, np.ascontiguousarray(root.T)))
@@ -170,14 +208,17 @@ def means_of_groups(  # type: ignore[no-untyped-def]
             row = order[k]
             inverse = inverse_of_row(precisions[row], covariance, places, panel, columns, factors)
             count = len(inverse)
-            seen = np.empty((count, count))
+            seen = np.zeros((count, count))
+            for e in range(q):
+                for f in range(q):
+                    weight = functions[row, e] * functions[row, f]
+                    for a in range(count):
+                        for b in range(count):
+                            seen[a, b] += weight * spread[e * d + places[a], f * d + places[b]]
+            around = np.dot(np.dot(inverse, seen), inverse)
             for a in range(count):
                 for b in range(count):
-                    seen[a, b] = spread[places[a], places[b]]
-            product = np.dot(np.dot(inverse, seen), inverse)
-            for a in range(count):
-                for b in range(count):
-                    products[places[a], places[b]] += product[a, b]
+                    products[places[a], places[b]] += around[a, b]
 
 
 def inverses_of_observed(precisions: Array, covariance: Array) -> Array:
@@ -193,7 +234,7 @@ def inverses_of_observed(precisions: Array, covariance: Array) -> Array:
 
 
 def variances_added(
-    table: IncompleteRows, covariance: Array, of_groups: GroupMeans, groups: IntArray
+    table: IncompleteRows, covariance: Array, of_groups: GroupMeans, members: GroupMembers
 ) -> Array:
     """The variances of z in rows (n x d) that are due to uncertain means of groups.
 
@@ -205,7 +246,7 @@ def variances_added(
         rows = slice(first, first + size)
         inverses = inverses_of_observed(table.precisions[rows], covariance)
         responses = np.eye(d) - covariance @ inverses
-        spread = responses @ of_groups.covariances[groups[rows]]
+        spread = responses @ members.take(rows).covariances(of_groups.covariances)
         added[rows] = np.einsum("nij,nij->ni", spread, responses)
     return np.maximum(added, 0.0)
 
@@ -215,7 +256,7 @@ def variances_added_left_out(
     noise: float,
     covariance: Array,
     of_groups: GroupMeans,
-    groups: IntArray,
+    members: GroupMembers,
     column_of_number: IntArray,
 ) -> Array:
     """The variances of observed numbers, if missing, that are due to uncertain means of groups.
@@ -232,7 +273,7 @@ def variances_added_left_out(
         The variance of the noise of each number.
     covariance : array (d x d)
     of_groups : GroupMeans
-    groups : array of integers (n,)
+    members : GroupMembers
     column_of_number : array of integers (d,)
         Ascending from 0.
     """
@@ -243,7 +284,7 @@ def variances_added_left_out(
         rows = slice(first, first + size)
         seen = observed[rows]
         inverses = inverses_of_observed(np.where(seen, 1.0 / noise, 0.0), covariance)
-        spread = of_groups.covariances[groups[rows]]
+        spread = members.take(rows).covariances(of_groups.covariances)
         # Columns of one number are all done together.
         diagonals = np.where(seen, np.einsum("nii->ni", inverses), 1.0)
         responses: Array = inverses / diagonals[:, :, None]

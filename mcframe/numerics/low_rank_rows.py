@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.row_mixtures import (
     Conditionals,
@@ -167,7 +168,7 @@ class LowRankRows:
         values: Array,
         noise: float,
         column_of_number: IntArray,
-        group_of_row: IntArray | None = None,
+        members: GroupMembers | None = None,
     ) -> tuple[Array, Array]:
         """Conditional mean and variance of each observed number; see ``row_mixtures``.
 

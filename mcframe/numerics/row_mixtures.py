@@ -21,6 +21,7 @@ from scipy.linalg import solve_triangular
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import FAST_MATH
 from mcframe.runtime.machine import check_time, compiled, limits_blas, share
@@ -115,7 +116,7 @@ class RowMixture:
         values: Array,
         noise: float,
         column_of_number: IntArray,
-        group_of_row: IntArray | None = None,
+        members: GroupMembers | None = None,
     ) -> tuple[Array, Array]:
         """Conditional mean and variance of each observed number; see ``leave_one_out`` below.
 
@@ -254,6 +255,8 @@ class IncompleteRows:
         Where rows belong to groups that have means of their own.
     row_weights : array (n,) or None
         How often each row counts in sums over rows; None for once.
+    functions_of_time : array (n x q) or None
+        With which the means of groups move, as ``GroupMembers`` has them.
     """
 
     values: Array
@@ -263,6 +266,7 @@ class IncompleteRows:
     groups: tuple[WoodburyRows, ...]
     group_of_row: IntArray | None = None
     row_weights: Array | None = None  # not in files of earlier versions
+    functions_of_time: Array | None = None
 
     @classmethod
     def of(
@@ -270,7 +274,7 @@ class IncompleteRows:
         values: Array,
         precisions: Array,
         variances: Array,
-        group_of_row: IntArray | None = None,
+        members: GroupMembers | None = None,
         row_weights: Array | None = None,
     ) -> "IncompleteRows":
         """Rows (n x d) that are NaN where missing.
@@ -281,7 +285,7 @@ class IncompleteRows:
         precisions : array (n x d) or (d,)
             0 where missing.
         variances : array (d,)
-        group_of_row : array of integers (n,), optional
+        members : GroupMembers, optional
         row_weights : array (n,), optional
         """
         observed = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
@@ -310,22 +314,23 @@ class IncompleteRows:
             np.asarray(variances),
             constants,
             groups,
-            group_of_row,
+            None if members is None else members.numbers,
             row_weights,
+            None if members is None else members.functions,
         )
 
     def with_numbers(self, values: Array, precisions: Array) -> "IncompleteRows":
         """The rows with other numbers, their groups and weights as they are."""
         return IncompleteRows.of(
-            values, precisions, self.variances, self.group_of_row, self.row_weights
+            values, precisions, self.variances, self.members, self.row_weights
         )
 
     def take(self, rows: IntArray) -> "IncompleteRows":
         """Some of the rows."""
-        groups = None if self.group_of_row is None else self.group_of_row[rows]
+        members = None if self.members is None else self.members.take(rows)
         weights = None if self.row_weights is None else self.row_weights[rows]
         parts = self.values[rows], self.precisions[rows]
-        return IncompleteRows.of(*parts, self.variances, groups, weights)
+        return IncompleteRows.of(*parts, self.variances, members, weights)
 
     def minus(self, offsets: Array) -> "IncompleteRows":
         """The rows less numbers (n x d)."""
@@ -333,10 +338,17 @@ class IncompleteRows:
         return attrs.evolve(self, values=values)
 
     @property
-    def members(self) -> IntArray:
+    def members(self) -> GroupMembers | None:
+        """The group of each row; None where rows have none."""
+        if self.group_of_row is None:
+            return None
+        return GroupMembers(self.group_of_row, self.functions_of_time)
+
+    @property
+    def in_groups(self) -> GroupMembers:
         """The group of each row, where rows have groups."""
-        assert self.group_of_row is not None
-        return self.group_of_row
+        assert self.members is not None
+        return self.members
 
     @property
     def counts(self) -> Array:

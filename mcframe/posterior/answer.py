@@ -20,8 +20,9 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.limits import BATCH_ENTRIES
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.term import PriorOfRows
+from mcframe.contracts.term import row_groups_of
 from mcframe.contracts.validators import (
     Options,
     RandomState,
@@ -488,7 +489,12 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         return table.filled_with(self._evaluated(self._cells(block, None, None), block, filling))
 
     def condition(
-        self, data: Mapping[str, object], *, groups: Any = None, row_attributes: Any = None
+        self,
+        data: Mapping[str, object],
+        *,
+        groups: Any = None,
+        times: Any = None,
+        row_attributes: Any = None,
     ) -> "Posterior":
         """The posterior of new rows given their data, with columns and priors unchanged.
 
@@ -501,6 +507,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         groups : sequence with a label for each row, optional
             Where the rows of the fit have groups (``GaussianRows(groups=...)``). A label of the
             fit is that group, any other a new one. By default each row is a new group.
+        times : sequence with a number for each row, optional
+            Where the means of these groups move in time (``GaussianRows(trend=...)``). By
+            default rows are at any time of those of the fit.
         row_attributes : array, DataFrame, scipy.sparse matrix, or dict of such, optional
             Of the new rows, where ``mc.posterior`` had ``row_attributes``; sets of observed cells
             are those of the new data. A row without data is predicted from its attributes.
@@ -510,7 +519,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         DataError
             If the new data or attributes do not fit the model.
         ModelError
-            If groups are given and the rows of the fit have none.
+            If groups or times are given and the rows of the fit have none.
         """
         if row_attributes is not None and self.options.get("row_attributes") is None:
             raise DataError(
@@ -530,12 +539,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         entries = Observed.of_tables(self.problem, tables)
         observed = entries.with_summaries(self.engine.observed.summaries)
         engine = self.engine.with_row_attributes(row_attributes, observed)
-        if groups is None:
-            return attrs.evolve(self, engine=engine.condition(observed), tables=tables)
-        engine = engine.condition(
-            observed, groups_of_new_rows(self.problem, groups, first.shape[0])
-        )
-        return attrs.evolve(self, engine=engine, tables=tables)
+        members = members_of_new_rows(self.problem, groups, times, first.shape[0])
+        return attrs.evolve(self, engine=engine.condition(observed, members), tables=tables)
 
     def predict_rows(
         self, block: str, data: Mapping[str, object], *, row_attributes: Any = None
@@ -858,17 +863,21 @@ def rounded_interval(
     return ends[:, 0], ends[:, 1]
 
 
-def groups_of_new_rows(problem: Problem, groups: Any, n_rows: int) -> IntArray:
-    """The group of each new row, by its label."""
-    prior = problem.terms[0]
-    if not isinstance(prior, PriorOfRows) or prior.groups is None:
+def members_of_new_rows(
+    problem: Problem, groups: Any, times: Any, n_rows: int
+) -> GroupMembers | None:
+    """The group of each new row, by its label, and its time; None where no groups are given."""
+    of_fit = row_groups_of(problem.terms)
+    if groups is not None and of_fit is None:
         raise ModelError("groups were given, and the rows of the fit have none; drop groups=")
-    numbers = prior.groups.of_new_rows(groups)
-    if numbers.size != n_rows:
-        raise DataError(
-            f"groups has {numbers.size} labels; one for each of the {n_rows} rows is needed"
+    if times is not None and (groups is None or of_fit is None or of_fit.trend is None):
+        raise ModelError(
+            "times were given without groups that move in time; give groups= as well, or drop"
+            " times="
         )
-    return numbers
+    if groups is None or of_fit is None:
+        return None
+    return of_fit.of_new_rows(groups, times, n_rows)
 
 
 def posterior_of(

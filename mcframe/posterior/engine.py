@@ -7,6 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.observed import Observed
 
@@ -68,7 +69,7 @@ class Engine(Protocol):
         """Draws of z (m x len(rows) x n_columns)."""
         ...
 
-    def condition(self, observed: Observed, group_of_row: IntArray | None = None) -> Self:
+    def condition(self, observed: Observed, members: GroupMembers | None = None) -> Self:
         """The distributions of z in new rows with these entries, perhaps in groups."""
         ...
 

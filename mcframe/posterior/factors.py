@@ -26,6 +26,7 @@ from scipy.special import gammaln
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ValueKind
 from mcframe.contracts.rounding import EPS, TINY
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
@@ -266,7 +267,7 @@ class FactorPosterior(SingleDistribution):
         return attrs.evolve(self, state=state)
 
     def condition(
-        self, observed: Observed, group_of_row: IntArray | None = None
+        self, observed: Observed, members: GroupMembers | None = None
     ) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
         rows, refined = PosteriorRows(observed), self.refined

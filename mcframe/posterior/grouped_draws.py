@@ -30,7 +30,7 @@ def drawn_levels(
     sweep = 0
     while True:
         means = levels.conditioned(rows).groups.draw(rng)
-        [deviations] = levels.within.drawn(rows.minus(means[rows.members]), rng, 1)
+        [deviations] = levels.within.drawn(rows.minus(rows.in_groups.means(means)), rng, 1)
         within = drawn_gaussian(parameters.within.prior, deviations, rng)
         between = drawn_gaussian(parameters.between.prior, means, rng)
         levels = rows_of_levels(within, between, parameters.n_groups)

@@ -4,6 +4,10 @@
 the normal model of two levels (Schafer and Yucel, Computational strategies for multivariate linear
 mixed-effects models with missing values, JCGS 2002). Rows and means of groups are found together
 given covariances, so that the E step is exact. Both levels are Gaussian rows, the first about 0.
+
+Where means of groups move in time, the rows of the second level are the coefficients of functions
+of time of each group (random slopes: Laird and Ware, Random-effects models for longitudinal data,
+Biometrics 1982).
 """
 
 import attrs
@@ -24,7 +28,7 @@ from mcframe.posterior.rows_parameters import RowsParameters, RowsPrior, log_det
 from mcframe.posterior.variational_em import EMParameters
 
 # The prior covariance between groups over the variances of the columns, at first, and what it may
-# be: the most probable one is taken. And how many groups it counts as.
+# be: the most probable one is taken, for each function of time. And how many groups it counts as.
 BETWEEN_SHARE, BETWEEN_SHARES, PRIOR_GROUPS = 0.1, np.geomspace(1e-3, 10.0, 17), 3.0
 # The mean within groups is 0: so many rows say so.
 ROWS_OF_ZERO_MEAN = 1e9
@@ -55,7 +59,7 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
     within : RowsParameters
         Of one component, whose mean is 0.
     between : RowsParameters
-        Of one component: mean and covariance of the means of groups.
+        Of one component: mean and covariance of the means of groups, or of their coefficients.
     n_groups : int
     variances : array (d,)
         Of the columns; the prior covariance between groups is a share of them.
@@ -67,7 +71,9 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
     variances: Array
 
     @classmethod
-    def start(cls, alone: RowsParameters, n_groups: int) -> "GroupedParameters":
+    def start(
+        cls, alone: RowsParameters, n_groups: int, n_functions: int = 1
+    ) -> "GroupedParameters":
         """Parameters with which the steps begin: those of rows without groups within them."""
         prior, zeros = alone.prior, np.zeros_like(alone.means)
         no_mean = {"mean": zeros[0], "mean_rows": ROWS_OF_ZERO_MEAN}
@@ -77,9 +83,11 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
             means=zeros,
             counts=alone.counts + ROWS_OF_ZERO_MEAN,
         )
-        covariance = BETWEEN_SHARE * prior.covariance
-        between = RowsPrior(alone.means[0], covariance, PRIOR_GROUPS, False, prior.mean_rows)
-        return cls(within, between.without_rows, n_groups, np.diag(prior.covariance))
+        variances = np.diag(prior.covariance)
+        covariance = BETWEEN_SHARE * np.diag(np.tile(variances, n_functions))
+        mean = np.append(alone.means[0], np.zeros((n_functions - 1) * variances.size))
+        between = RowsPrior(mean, covariance, PRIOR_GROUPS, False, prior.mean_rows)
+        return cls(within, between.without_rows, n_groups, variances)
 
     @property
     def predictive(self) -> RowMixture:
@@ -88,9 +96,12 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
 
     @property
     def shares_between(self) -> Array:
-        """The share of the variance of each column between groups: intra-class correlations."""
+        """The share of the variance of each column between groups: intra-class correlations.
+
+        Where means of groups move, it is the mean variance between groups at the times of rows.
+        """
         between, within = (
-            np.diag(mixture.covariances[0])
+            np.diag(mixture.covariances[0]).reshape(-1, self.variances.size).sum(axis=0)
             for mixture in (self.between.predictive, self.within.predictive)
         )
         return np.asarray(between / (between + within))
@@ -103,10 +114,10 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
     def expectation(self, table: IncompleteRows) -> GroupedExpectation:
         """The expectations over rows and means of groups, of which the next step follows."""
         rows, groups = self.within.expected, self.between.expected
-        covariance, of_row = rows.covariances[0], table.members
+        covariance, members = rows.covariances[0], table.in_groups
         prior = GroupMeans.same(groups.means[0], groups.covariances[0], self.n_groups)
-        means, products = prior.given_with_products(table, of_row, covariance)
-        moments = expectation(table.minus(means.means[of_row]), rows)
+        means, products = prior.given_with_products(table, members, covariance)
+        moments = expectation(table.minus(members.means(means.means)), rows)
         scatters = moments.scatters + covariance @ products @ covariance
         deviations = means.means - groups.means[0]
         between = (deviations.T @ deviations + np.sum(means.covariances, axis=0))[None]
@@ -135,11 +146,15 @@ class GroupedParameters(EMParameters[GroupedExpectation]):
 
     def m_step(self, moments: GroupedExpectation) -> "GroupedParameters":
         """The parameters after a step, with the most probable prior between groups."""
-        prior, steps = self.between.prior, []
-        for share in BETWEEN_SHARES:
-            scaled = attrs.evolve(prior, covariance=np.diag(share * self.variances))
-            steps.append(scaled.m_step(moments.between, self.between.means))
-        between = max(steps, key=log_probability)
+        between, d = self.between, self.variances.size
+        for first in range(0, between.prior.mean.size, d):
+            steps = []
+            for share in BETWEEN_SHARES:
+                covariances = np.diag(between.prior.covariance).copy()
+                covariances[first : first + d] = share * self.variances
+                prior = attrs.evolve(between.prior, covariance=np.diag(covariances))
+                steps.append(prior.m_step(moments.between, self.between.means))
+            between = max(steps, key=log_probability)
         return attrs.evolve(self, within=self.within.m_step(moments.within), between=between)
 
     @property

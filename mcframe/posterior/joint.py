@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.numerics.rows_in_groups import RowsInGroups
@@ -150,7 +151,7 @@ class JointPosterior(SingleDistribution):
         return attrs.evolve(self, rows=self.rows.within(limits))
 
     def condition(
-        self, observed: Observed, group_of_row: IntArray | None = None
+        self, observed: Observed, members: GroupMembers | None = None
     ) -> "JointPosterior":
         """The posterior of new rows with these entries, perhaps in groups."""
         refined = self.refined
@@ -160,9 +161,7 @@ class JointPosterior(SingleDistribution):
             last_means: Array | float = np.inf
             for _ in range(MOST_STEPS):
                 dense = dense_observations(observed, self.noise, moments, expects)
-                rows = refined.rows.condition(
-                    dense.values, dense.precisions, group_of_row=group_of_row
-                )
+                rows = refined.rows.condition(dense.values, dense.precisions, members=members)
                 moments = rows.moments_of_new_rows()
                 change = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
                 size = 1.0 + float(np.max(np.abs(moments[0])))
@@ -264,7 +263,7 @@ def joint_sweeps(
             tol=tol,
             max_steps=max_steps,
             random_state=seed,
-            group_of_row=None if groups is None else groups.numbers,
+            members=None if groups is None else groups.members,
             n_groups=0 if groups is None else groups.count,
             row_weights=term.row_weights,
         )

@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 from scipy.special import logsumexp
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
@@ -70,7 +71,7 @@ def fit_rows(
     random_state: int = 0,
     start: RowsPosterior | None = None,
     limits: RowLimits | None = None,
-    group_of_row: IntArray | None = None,
+    members: GroupMembers | None = None,
     n_groups: int = 0,
     row_weights: Array | None = None,
 ) -> RowsPosterior:
@@ -103,7 +104,7 @@ def fit_rows(
         Of the same numbers under one Gaussian, from which the steps begin.
     limits : RowLimits, optional
         Of missing numbers; their sites are found by turns with the parameters.
-    group_of_row : array of integers (n,), optional
+    members : GroupMembers, optional
         The group of each row, from 0 to ``n_groups - 1``, of one component: then the means of
         groups are Gaussian, and rows are about these (``posterior.grouped_rows``).
     n_groups : int
@@ -118,7 +119,7 @@ def fit_rows(
     means, variances = first_moments(values, precisions, row_weights)
     if limits is not None:
         means, variances = limited_moments(limits, values, means, variances)
-    all_rows = IncompleteRows.of(values, precisions, variances, group_of_row, row_weights)
+    all_rows = IncompleteRows.of(values, precisions, variances, members, row_weights)
     if limits is not None:
         if not limits.precisions.any():
             independent = RowMixture(np.zeros(1), means[None], np.diag(variances)[None])
@@ -150,7 +151,7 @@ def fit_rows(
     if components == "auto":
         components = best_n_components(subsample, prior, tol, max_steps, random_state)
     parameters: EMParameters[Any]
-    if group_of_row is not None:
+    if members is not None:
         parameters = start_in_groups(subsample, prior, start_parameters, n_groups, tol, max_steps)
         parameters, history = variational_em(subsample, parameters, tol, max_steps)
     else:
@@ -224,7 +225,8 @@ def start_in_groups(
         strength = attrs.evolve(start.within.prior, rows=prior.rows, learned=prior.learned)
         return attrs.evolve(start, within=attrs.evolve(start.within, prior=strength))
     alone, _ = fit_one_component(subsample, prior.without_rows, tol, max_steps)
-    return GroupedParameters.start(alone, n_groups)
+    functions = subsample.functions_of_time
+    return GroupedParameters.start(alone, n_groups, 1 if functions is None else functions.shape[1])
 
 
 def best_n_components(

@@ -133,9 +133,10 @@ class RowLimits:
     def rows_concerned(self, table: IncompleteRows) -> IntArray:
         """The rows whose distribution the sites change: where groups are, all of a group."""
         rows = np.unique(self.rows)
-        if table.group_of_row is None:
+        groups = table.group_of_row
+        if groups is None:
             return rows
-        return np.flatnonzero(np.isin(table.members, table.members[rows]))
+        return np.flatnonzero(np.isin(groups, groups[rows]))
 
     def cavities(self, means: Array, variances: Array) -> tuple[Array, Array]:
         """Means and variances of z without the sites (... x K), from those with them."""

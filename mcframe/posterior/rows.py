@@ -12,6 +12,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Conditionals, IncompleteRows, RowMixture, moments_of
@@ -247,7 +248,7 @@ class RowsPosterior:
         values: Array,
         precisions: Array,
         limits: RowLimits | None = None,
-        group_of_row: IntArray | None = None,
+        members: GroupMembers | None = None,
     ) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
 
@@ -259,15 +260,15 @@ class RowsPosterior:
             One over the variance of the noise; 0 where missing.
         limits : RowLimits, optional
             Of cells that are missing.
-        group_of_row : array of integers (n,), optional
+        members : GroupMembers, optional
             Where rows have groups. Numbers beyond those of the groups are of new groups; by
             default each row is a new group.
 
         Identities hold in all rows.
         """
-        if group_of_row is None and isinstance(self.components, RowsInGroups):
-            group_of_row = self.n_groups + np.arange(len(values))
-        table = IncompleteRows.of(values, precisions, self.table.variances, group_of_row)
+        if members is None and isinstance(self.components, RowsInGroups):
+            members = GroupMembers(self.n_groups + np.arange(len(values)))
+        table = IncompleteRows.of(values, precisions, self.table.variances, members)
         rows = attrs.evolve(
             self,
             components=self.components.of_other_rows(table),

@@ -13,6 +13,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.endings import Ending
 from mcframe.contracts.likelihood import GaussianNoise
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import low_rank_entries
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
@@ -183,7 +184,7 @@ class SampledFactors(SampledDistribution):
         return attrs.evolve(self, attributed=(rows.of_new_rows(attributes, observed), columns))
 
     def condition(
-        self, observed: Observed, group_of_row: IntArray | None = None
+        self, observed: Observed, members: GroupMembers | None = None
     ) -> "SampledFactors":
         """The posterior of new rows with these entries, columns and priors as they are."""
         rng = np.random.default_rng(0)
@@ -297,7 +298,7 @@ class SampledRows(SampledDistribution):
         """Draws of z (m x len(rows) x n_columns)."""
         return np.asarray(self.rows.z[self.draw_numbers(m)][:, rows])
 
-    def condition(self, observed: Observed, group_of_row: IntArray | None = None) -> "SampledRows":
+    def condition(self, observed: Observed, members: GroupMembers | None = None) -> "SampledRows":
         """The posterior of new rows with these entries, mean and covariance as they are."""
         rng, n_rows, parts = np.random.default_rng(0), observed.shape[0], []
         for draws in self.batches_of_draws(n_rows * observed.shape[1]):

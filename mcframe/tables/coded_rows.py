@@ -12,9 +12,11 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
+from mcframe.contracts.term import row_groups_of
 from mcframe.contracts.validators import Options, counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.fitting.fit_answer import new_rows
+from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.row_variances import NOISE_SHARE
@@ -43,7 +45,7 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.known_limits import KnownLimits
 from mcframe.tables.native_tables import with_columns
-from mcframe.tables.neighbours import neighbours_of_new_rows
+from mcframe.tables.neighbours import neighbours_of_new_rows, times_of_rows
 from mcframe.tables.related_rows import RelatedRows
 from mcframe.tables.relations import NO_RELATIONS, Relations
 
@@ -205,7 +207,7 @@ class CodedRows:
     def conditioned(self, fit: Any) -> Any:
         """Return what a ``Fit`` or a ``Posterior`` says of these rows."""
         data = data_of(self.declared, self.codes, self.table, fit.model, self.limits)
-        answer = conditioned(fit, data, self.groups)
+        answer = conditioned(fit, data, self.groups, self.times_of(fit.model))
         if not isinstance(answer, Posterior) or not isinstance(answer.engine, JointPosterior):
             return answer
         limits = None
@@ -251,6 +253,13 @@ class CodedRows:
                 " label of a group, or a label of its own"
             )
         return list(column.values)
+
+    def times_of(self, model: Model) -> Array | None:
+        """The times of these rows; None where no means of groups of a model move in time."""
+        groups = row_groups_of(model.terms)
+        if groups is None or groups.trend is None:
+            return None
+        return times_of_rows(self.declared, self.columns)
 
     @property
     def applicability(self) -> Applicability:
@@ -383,10 +392,12 @@ def codes_inside(declared: DeclaredColumn, column: Column) -> Array:
     return codes
 
 
-def conditioned(fit: Any, data: Mapping[str, Any], groups: Any = None) -> Any:
+def conditioned(
+    fit: Any, data: Mapping[str, Any], groups: Any = None, times: Array | None = None
+) -> Any:
     """Return what a ``Fit`` or a ``Posterior`` says of new rows, and of their groups."""
     if isinstance(fit, Posterior):
-        return fit.condition(data, groups=groups)
+        return fit.condition(data, groups=groups, times=times)
     return new_rows(fit, data)
 
 

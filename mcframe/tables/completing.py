@@ -31,7 +31,7 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.gaps import Missing
 from mcframe.tables.grouping import with_groups, with_row_weights
-from mcframe.tables.neighbours import with_neighbours
+from mcframe.tables.neighbours import with_neighbours, with_trend
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.relations import Relation
 from mcframe.tables.suggested_identities import warn_of_identities
@@ -51,6 +51,7 @@ def complete(
     random_state: RandomState = 0,
     groups: Any = None,
     time: Any = None,
+    trend: int = 0,
     row_weights: Any = None,
     relations: Sequence[str | Relation] | None = None,
     nonlinear: bool = False,
@@ -118,6 +119,12 @@ def complete(
         leads: Honaker and King, What to do about missing values in time-series cross-section
         data, AJPS 2010). New rows have neighbours in the table. Groups must be a column, and no
         group may have two rows of the same time.
+    trend : int from 0 to 3, default 0
+        Beside ``groups`` and ``time``: 1 for means of groups that are lines in time, 2 and 3 for
+        polynomials of that degree, each group with coefficients of its own that are drawn to the
+        common ones (``GaussianRows(trend=)``; the trends by unit of Honaker and King, whose
+        coefficients are free). Worth it where groups drift apart; the coefficients of few groups
+        are known badly.
     row_weights : name of a column, or sequence with a number above 0 for each row, optional
         How many of a population each row stands for, such as the weights of a survey; only their
         ratios matter. Means, covariances, probabilities, held-out errors and pooled estimates are
@@ -239,6 +246,7 @@ def complete(
             " a kind such as 'number'"
         )
     seed, nonlinear = Options.random_state(random_state), Options.nonlinear(nonlinear)
+    trend = Options.trend(trend)
     with stage("complete", Options.progress(progress)):
         table = read_table(frame, types, missing)
         shape = table.frame.shape
@@ -246,6 +254,11 @@ def complete(
         is_optimum = method == "optimum" or (method is None and bool(with_likelihood))
         if is_optimum:
             refuse_options_of_posterior(time, nonlinear, row_weights)
+        if trend and (groups is None or time is None):
+            raise ModelError(
+                f"trend={trend} was given without groups or without a time; name the columns of"
+                " both, or leave it out"
+            )
         if row_weights is not None and groups is not None:
             raise ModelError(
                 "row_weights and groups were given; means of groups know no weights of rows. Leave"
@@ -259,6 +272,8 @@ def complete(
             completed = complete_by_optimum(table, seed, row_groups)
         else:
             table = with_neighbours(table, time, groups)
+            if trend and row_groups is not None:
+                row_groups = with_trend(row_groups, table, trend)
             completed = complete_by_posterior(
                 table,
                 seed=seed,

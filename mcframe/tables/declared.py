@@ -14,7 +14,7 @@ from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.showing import card, percent, table_as_html, table_as_text
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.term import PriorOfRows
+from mcframe.contracts.term import row_groups_of
 from mcframe.contracts.validators import a_type, counted, plain
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
@@ -103,9 +103,9 @@ class Declared(Generic[Frame]):
     @property
     def row_groups(self) -> RowGroups | None:
         """The groups of the rows: those of the model, or of a column of labels; None without."""
-        for term in self.model.terms:
-            if isinstance(term, PriorOfRows) and term.groups is not None:
-                return term.groups
+        of_model = row_groups_of(self.model.terms)
+        if of_model is not None:
+            return of_model
         labels = [column.column.values for column in self.columns if column.has_groups]
         return RowGroups.of(np.array(labels[0], dtype=object)) if labels else None
 

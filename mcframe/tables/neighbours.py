@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
+from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import plain
 from mcframe.contracts.wording import wording
@@ -206,6 +207,27 @@ def rows_in_order(
         new = set(at[n_table:])
         replaced[:n_table] = [one in new for one in at[:n_table]]
     return OrderedRows(series, np.concatenate(times), replaced)
+
+
+def with_trend(row_groups: RowGroups, table: ReadTable, trend: int) -> RowGroups:
+    """Groups whose means move in time, of a table with neighbours; as they are where it has none.
+
+    Raises
+    ------
+    DataError
+        If the rows have too few different times.
+    """
+    columns = {column.name: column.column for column in table.columns}
+    times = times_of_rows(table.columns, columns)
+    return row_groups if times is None else row_groups.moving(times, trend)
+
+
+def times_of_rows(
+    declared: Iterable[DeclaredColumn], columns: Mapping[Any, Column]
+) -> Array | None:
+    """The times of rows with these columns; None where rows of the table have no neighbours."""
+    sources = [column.neighbour for column in declared if column.neighbour is not None]
+    return times_of(columns[sources[0].time]) if sources else None
 
 
 def times_of(column: Column) -> Array:

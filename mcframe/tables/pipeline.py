@@ -400,7 +400,7 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
     )
     folds = [attrs.evolve(fold, limits=coded.limits) for fold in folds]
     if coded.groups is not None:
-        of_rows = attrs.evolve(coded.groups, numbers=coded.groups.numbers[coded.rows])
+        of_rows = coded.groups.take(coded.rows)
         folds = [attrs.evolve(fold, groups=of_rows) for fold in folds]
     folds = [attrs.evolve(fold, row_weights=coded.weights_of_coded) for fold in folds]
     masks = [fold.held_out_entries for fold in folds]

@@ -162,7 +162,7 @@ class RowsChoice:
             tol=FINAL_TOLERANCE,
             start=rows if self.components == 1 else None,
             limits=limits,
-            group_of_row=rows.table.group_of_row,
+            members=rows.table.members,
             n_groups=rows.n_groups,
             row_weights=rows.table.row_weights,
         )

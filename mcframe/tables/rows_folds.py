@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
 from mcframe.contracts.limits import BATCH_NUMBERS
-from mcframe.contracts.row_groups import RowGroups
+from mcframe.contracts.row_groups import GroupMembers, RowGroups
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
@@ -171,7 +171,7 @@ class RowsFold:
             tol=FOLD_TOLERANCE,
             start=self.warm_start,
             limits=limits if self.warm_start is None else self.warm_start.limits,
-            group_of_row=self.groups_of(fitted),
+            members=self.members_of(fitted),
             n_groups=0 if self.groups is None else self.groups.count,
             row_weights=None if self.row_weights is None else self.row_weights[fitted],
         )
@@ -179,9 +179,9 @@ class RowsFold:
             self.warm_start = posterior
         return posterior
 
-    def groups_of(self, rows: IntArray | Mask) -> IntArray | None:
+    def members_of(self, rows: IntArray | Mask) -> GroupMembers | None:
         """The groups of rows of the table; None where rows have none."""
-        return None if self.groups is None else self.groups.numbers[rows]
+        return None if self.groups is None else self.groups.members.take(rows)
 
     def limits_in(self, units: AffineUnits) -> RowLimits | None:
         """The limits in the units of rows that are estimated."""
@@ -209,7 +209,7 @@ class RowsFold:
         else:
             standard = units.apply(self.values[rows], rows[:, None], columns)
             predicted, variances = posterior.components.leave_one_out(
-                standard, NOISE_SHARE, self.column_of_number, self.groups_of(rows)
+                standard, NOISE_SHARE, self.column_of_number, self.members_of(rows)
             )
             self.predict_by_hiding(posterior, units, standard, rows, predicted, variances)
             limits = self.limits_in(units)
@@ -247,7 +247,7 @@ class RowsFold:
                 seen,
                 self.precisions(),
                 posterior.table.variances,
-                self.groups_of(np.arange(len(seen))),
+                self.members_of(np.arange(len(seen))),
             )
             sited = posterior.observing(table).within(limits)
         columns, positions = np.nonzero(self.held_out_entries[rows].T)
@@ -264,8 +264,8 @@ class RowsFold:
             values = standard[places]
             held_out = self.co_masked(values, columns[first : first + size], rows[places])
             seen = held_out.remaining({NUMBERS_BLOCK: values})[NUMBERS_BLOCK]
-            groups = self.groups_of(rows[places])
-            table = IncompleteRows.of(seen, self.precisions(), posterior.table.variances, groups)
+            members = self.members_of(rows[places])
+            table = IncompleteRows.of(seen, self.precisions(), posterior.table.variances, members)
             if sited.limits is not None:
                 table = sited.limits.take(rows[places]).in_table(table)
             moments = sited.components.conditionals(table).moments

@@ -253,7 +253,7 @@ class DrawnRows(Generic[Frame]):
         assert isinstance(engine, JointPosterior)
         assert isinstance(self.units, AffineUnits)
         table = engine.rows.table
-        offsets = levels.conditioned(table).groups.draw(rng)[table.members]
+        offsets = table.in_groups.means(levels.conditioned(table).groups.draw(rng))
         return attrs.evolve(
             self,
             units=UnitsAboutMeans(self.units, offsets),
