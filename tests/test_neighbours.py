@@ -229,3 +229,18 @@ def test_a_wide_table_has_no_neighbours():
     frame["t"] = np.arange(20) ** 2
     with pytest.warns(UserWarning, match="too few rows for 151 columns: it has no effect"):
         mc.complete(frame, time="t")
+
+
+def test_limits_stand_beside_neighbours():
+    """Cells below a limit are filled below it, in groups whose rows are ordered, too."""
+    frame, truth, _ = panel(n_units=30)
+    below = (truth["a"] < -0.5).to_numpy()
+    text = frame["a"].map("{:.6g}".format).where(frame["a"].notna(), None)
+    given_frame = frame.assign(a=text.where(~below, "<-0.5"))
+    for options in ({"time": "year"}, {"time": "year", "trend": 1}):
+        done = mc.complete(given_frame, {"a": "number"}, groups="unit", **options)
+        filled = done.table["a"].to_numpy(dtype=float)
+        assert np.all(filled[below] <= -0.5)
+        assert np.corrcoef(filled, truth["a"])[0, 1] > 0.8
+        for drawn in done.draws(2):
+            assert np.all(drawn["a"].to_numpy(dtype=float)[below] <= -0.5)

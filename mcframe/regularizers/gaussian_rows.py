@@ -319,8 +319,7 @@ def check_trend(trend: object, times: object, groups: RowGroups | None) -> None:
     if (degree > 0) != (times is not None) or (degree and groups is None):
         raise ModelError(
             f"GaussianRows: trend={degree} was given with{'out' * (times is None)} times and"
-            f" with{'out' * (groups is None)} groups; means of groups move in time where all three"
-            " are given"
+            f" with{'out' * (groups is None)} groups; give all three, or leave out trend and times"
         )
 
 

@@ -122,8 +122,8 @@ class Declared(Generic[Frame]):
     @property
     def row_limits(self) -> RowLimits | None:
         """The limits of the numbers of the one block that all columns stand in, as in the data."""
-        limits = {column.name: column.limits for column in self.columns}
-        return row_limits_of(self.columns, limits, self.frame.shape[0])
+        limits = {column.name: column.limits for column in self.all_columns}
+        return row_limits_of(self.all_columns, limits, self.frame.shape[0])
 
     def replace_columns(self, columns: Sequence[DeclaredColumn]) -> "Declared[Frame]":
         """A copy with other columns of the same names and places."""
