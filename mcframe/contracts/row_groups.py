@@ -155,7 +155,7 @@ class RowGroups:
         return GroupMembers(of_rows, self.trend.functions(checked))
 
     def moving(self, times: Array, degree: int) -> "RowGroups":
-        """These groups, with means that are polynomials of the times of rows (n,)."""
+        """Groups whose means are polynomials of the times of rows (n,)."""
         if degree == 0 or self.trend is not None:
             return self
         trend = Trend.of_times(times, degree)

@@ -51,7 +51,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
 
     With ``trend=1`` (or 2, 3) the mean of a group is a line (or a polynomial of that degree) in
     ``times``, each group with coefficients of its own: ``u_i = sum_a f_a(t_i) c_ga`` with
-    ``c_g ~ N(mean, B)`` and polynomials f that are orthonormal over the rows (random slopes: Laird
+    ``c_g ~ N(mean, B)`` and polynomials f that are orthonormal over the rows (random coefficients: Laird
     and Ware, Biometrics 1982). B then has ``(trend + 1) d`` rows, and a step takes about
     ``4 G (trend + 1)^3 d^3`` multiplications more for G groups.
 
@@ -290,6 +290,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
         """weight/2 Σ_i (z_i − m)' C⁻¹ (z_i − m), or minus the log density of what is estimated."""
         if self.covariance is not None:
             return f"{self.weight:g}/2 Σ_i (z_i − m)' C⁻¹ (z_i − m)"
+        if self.trend:
+            mean = f"Σ_(k=0..{self.trend}) f_k(t_i) c_g(i)k"
+            return f"Σ_i −log N(z_i | {mean}, W) + Σ_g −log N(c_g | m, B)"
         if self.groups is not None:
             return "Σ_i −log N(z_i | u_g(i), W) + Σ_g −log N(u_g | m, B)"
         sum_over_rows = "Σ_i −" if self.row_weights is None else "Σ_i −w_i "
