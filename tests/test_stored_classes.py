@@ -197,7 +197,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     rows = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(prior_rows=1.0)])
     draws.pop("factors")
     answers.append(mc.posterior(rows, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}, **draws))
-    grouped = mc.Model(rows.blocks, [mc.GaussianRows(groups=[0, 0, 1, 1])])
+    moving = mc.GaussianRows(groups=[0, 0, 1, 1], times=[0.0, 1.0, 0.0, 1.0], trend=1)
+    grouped = mc.Model(rows.blocks, [moving])
     answers.append(mc.posterior(grouped, {"x": np.arange(12.0).reshape(4, 3) ** 0.5}))
     numbers = sparse.csr_array(np.arange(4.0)[:, None])
     attributes = {"row_attributes": numbers, "column_attributes": "observed"}

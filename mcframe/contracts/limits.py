@@ -11,6 +11,7 @@ __all__ = [
     "MOST_LISTED",
     "MOST_OPERATIONS",
     "MOST_STEPS",
+    "MOST_TREND",
     "REFINEMENTS",
     "SMALL_ORDER",
     "STORED_NUMBERS",
@@ -42,3 +43,6 @@ MOST_OPERATIONS = 2e10
 MOST_LISTED = 5
 #: How many characters of a value, or of a cell, are shown.
 MOST_CHARACTERS = 120
+
+#: The highest degree of polynomials of time: beyond it they swing at the ends of a series.
+MOST_TREND = 3

@@ -12,9 +12,6 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import NotANumber, as_given, floats_of
 from mcframe.contracts.wording import wording
 
-# The highest degree of polynomials of time: beyond it they swing at the ends of a series.
-MOST_TREND = 3
-
 
 @attrs.frozen(eq=False)
 class GroupMembers:

@@ -19,7 +19,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask, class_offers
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.limits import MOST_CHARACTERS, MOST_LISTED
+from mcframe.contracts.limits import MOST_CHARACTERS, MOST_LISTED, MOST_TREND
 from mcframe.contracts.rounding import LARGEST_MODERATE, LEAST_MODERATE
 from mcframe.contracts.stored_classes import is_inside
 from mcframe.contracts.wording import wording
@@ -372,7 +372,7 @@ class Options:
     confidence_level = Option("confidence_level", probability)
     on_average = Option("on_average", switch)
     nonlinear = Option("nonlinear", switch)
-    trend = Option("trend", partial(whole, least=0, most=3))
+    trend = Option("trend", partial(whole, least=0, most=MOST_TREND))
     share = Option("share", probability)
 
     factors = Option("factors", partial(whole, least=0))

@@ -8,8 +8,9 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.limits import MOST_TREND
 from mcframe.contracts.rounding import EPS, RESULT_ROUNDING
-from mcframe.contracts.row_groups import MOST_TREND, RowGroups, checked_times
+from mcframe.contracts.row_groups import RowGroups, checked_times
 from mcframe.contracts.row_weights import checked_row_weights
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic, SmoothTerm
@@ -51,9 +52,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
 
     With ``trend=1`` (or 2, 3) the mean of a group is a line (or a polynomial of that degree) in
     ``times``, each group with coefficients of its own: ``u_i = sum_a f_a(t_i) c_ga`` with
-    ``c_g ~ N(mean, B)`` and polynomials f that are orthonormal over the rows (random coefficients: Laird
-    and Ware, Biometrics 1982). B then has ``(trend + 1) d`` rows, and a step takes about
-    ``4 G (trend + 1)^3 d^3`` multiplications more for G groups.
+    ``c_g ~ N(mean, B)`` and polynomials f that are orthonormal over the rows (random effects of
+    time: Laird and Ware, Biometrics 1982). B then has ``(trend + 1) d`` rows, and a step takes
+    about ``4 G (trend + 1)^3 d^3`` multiplications more for G groups.
 
     With ``row_weights``, such as those of a survey, each row counts in proportion to its weight
     where mean and covariance are estimated: these are then those of the population, also where
