@@ -128,11 +128,14 @@ def propensities(draw, rng, table):
     return np.where(np.isnan(table), draw(st.sampled_from([np.nan, 0.5])), numbers)
 
 
-def limits(draw, rng, table):
-    """Values of which some are known between two limits alone, below one or above one."""
+def limits(draw, rng, table, unit=1.0):
+    """Values of which some are known between two limits alone, below one or above one.
+
+    ``unit`` is about what values differ by: a number, or one for each column.
+    """
     kinds = rng.random(table.shape)
     share = draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
-    width = draw(st.sampled_from([1e-3, 0.5, 3.0]))
+    width = unit * draw(st.sampled_from([1e-3, 0.5, 3.0]))
     censored = ~np.isnan(table) & (rng.random(table.shape) < share)
     lower = np.where(censored & (kinds < 0.7), table - width * rng.random(table.shape), np.nan)
     upper = np.where(censored & (kinds > 0.3), table + width * rng.random(table.shape), np.nan)
@@ -1151,6 +1154,11 @@ def everything(draw):
         given = values if labels else far(draw, rng, block, values, scale)
         if word.takes_propensities:
             given = mc.Observations(values, propensity=propensities(draw, rng, values))
+        if word.takes_intervals and draw(st.booleans()):
+            seen = given if isinstance(given, mc.Observations) else mc.Observations(given)
+            spread = np.ptp(np.nan_to_num(seen.values), axis=0)
+            unit = np.where(spread > 0.0, spread, scale)
+            given = attrs.evolve(seen, **limits(draw, rng, seen.values, unit))
         if not labels and draw(st.integers(0, 7)) == 0:
             seen = given if isinstance(given, mc.Observations) else mc.Observations(given)
             if seen.exposure is None:
