@@ -1178,7 +1178,8 @@ def posterior_models(draw):
     blocks = []
     for block in model.blocks:
         changed = attrs.evolve(block, reduce="sum")
-        if changed.likelihood.location and draw(st.booleans()):
+        takes_any = changed.likelihood.location and not changed.likelihood.takes_intervals
+        if takes_any and draw(st.booleans()):
             changed = attrs.evolve(changed, likelihood=mc.Gaussian(variance=None))
         if why_no_posterior(changed) is None:
             blocks.append(changed)

@@ -259,6 +259,8 @@ def attributes_of(model, data, number):
     rng, given = np.random.default_rng(number), {}
     for name, n in zip(("row_attributes", "column_attributes"), shape, strict=True):
         numbers = rng.normal(size=(n, int(rng.integers(1, 4))))
+        numbers += 10.0 ** rng.integers(-3, 7, numbers.shape[1])
+        numbers *= 10.0 ** rng.integers(-9, 10, numbers.shape[1])
         numbers[rng.random(numbers.shape) < 0.1] = np.nan
         numbers[0] = 1.0  # no attribute has gaps alone
         forms = {"numbers": numbers, "zeros": np.zeros((n, 1)), "cells": "observed"}

@@ -642,3 +642,13 @@ def test_the_mean_of_a_standardised_column_is_in_its_units():
     with pytest.raises(mc.ModelError, match="classes have a predictor each"):
         posterior.sd("c", of="predictor")
     assert posterior.sd("c", of="mean").shape == (4, 9)
+
+
+def test_a_duration_whose_mean_underflows_is_zero():
+    x = np.array([[1.0, 2.0], [3.0, np.nan], [2.0, 5.0]])
+    offset = np.zeros(x.shape)
+    offset[1, 1] = -800.0
+    model = mc.Model([mc.Block("x", mc.Gamma(2.0))], [mc.NuclearNorm()])
+    posterior = mc.posterior(model, {"x": mc.Observations(x, offset=offset)})
+    assert posterior.predict("x", [1], [1]) == 0.0
+    assert posterior.sd("x", [1], [1]) == 0.0

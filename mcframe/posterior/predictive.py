@@ -186,7 +186,8 @@ class Predictive:
         spread = np.sqrt(self.variances)
         curvature: Array | float = likelihood.curvature
         if np.isinf(curvature) and isinstance(likelihood, TwiceDifferentiable):
-            z = np.minimum(self.means + 2.0 * spread, LARGEST_EXPONENT)  # where counts are large
+            # Where counts are large; of durations the exponential is 0 or infinite far away.
+            z = np.clip(self.means + 2.0 * spread, -LARGEST_EXPONENT, LARGEST_EXPONENT)
             curvature = likelihood.second_derivative(z, self.likelihood.mean(z))
         return spread * np.sqrt(np.where(np.isfinite(curvature), curvature, 1.0))
 
