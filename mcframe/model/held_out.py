@@ -278,7 +278,11 @@ def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray
     """
     keys, ordered = {}, {}
     for name, table in observed.items():
-        of_columns = keys_of(table.rows, table.columns, table.values, table.shape[1])
+        by_value = np.lexsort((table.values, table.columns))
+        sorted_table = table.select(by_value)
+        of_columns = keys_of(
+            sorted_table.rows, sorted_table.columns, sorted_table.values, table.shape[1]
+        )
         keys[name] = (int(np.sum(of_columns)), name)
         places = places_of_columns(of_columns, table.columns, table.values)[table.columns]
         order = np.lexsort((table.rows, places))
@@ -288,7 +292,10 @@ def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray
 
 def places_by_content(values: Array) -> IntArray:
     """Return the place of each column of a table (n x d, NaN where missing) by what it holds."""
-    rows, columns = np.nonzero(~np.isnan(values))
+    order = np.argsort(values.T, axis=1)  # NaN comes last
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    columns, places = np.nonzero(np.arange(len(values)) < counts[:, None])
+    rows = order[columns, places]
     entries = values[rows, columns]
     return places_of_columns(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
 
@@ -305,14 +312,15 @@ def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) ->
     """Return a number for each column, made of the ranks of its values and their rows.
 
     Hence it is the same in any unit of the column. Columns that are alike have the same key.
+    Entries are given column by column, and by their values.
     """
-    order = np.lexsort((values, columns))
-    of_column, sorted_values = columns[order], values[order]
-    is_new_value = np.ones(order.size, dtype=np.int64)
-    is_new_value[1:] = (np.diff(sorted_values) > 0.0) | (np.diff(of_column) > 0)
+    is_new_value = np.ones(rows.size, dtype=np.int64)
+    is_new_value[1:] = (np.diff(values) > 0.0) | (np.diff(columns) > 0)
     overall_ranks = np.cumsum(is_new_value)
-    starts = np.searchsorted(of_column, np.arange(n_columns))
-    ranks = overall_ranks - np.append(overall_ranks, 0)[starts][of_column]
-    keys = np.zeros(n_columns, dtype=np.uint64)
-    np.add.at(keys, of_column, splitmix64(splitmix64(rows[order]) + ranks.astype(np.uint64)))
+    starts = np.searchsorted(columns, np.arange(n_columns))
+    ranks = overall_ranks - np.append(overall_ranks, 0)[starts][columns]
+    keys, counts = np.zeros(n_columns, dtype=np.uint64), np.bincount(columns, minlength=n_columns)
+    numbers = splitmix64(splitmix64(rows) + ranks.astype(np.uint64))
+    if rows.size:
+        keys[counts > 0] = np.add.reduceat(numbers, starts[counts > 0])
     return keys

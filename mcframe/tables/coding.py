@@ -390,7 +390,8 @@ class Choice(BaseCoding):
     def codes(self, column: Column) -> Array:
         """The place of each value, NaN where missing."""
         code_of = {value: float(code) for code, value in enumerate(self.places)}
-        return np.array([code_of.get(value, np.nan) for value in column.values])
+        values, places = column.places_of_values
+        return np.array([code_of.get(value, np.nan) for value in values])[places]
 
     def values(self, codes: Array) -> list[Any]:
         """The values at these places."""

@@ -101,6 +101,16 @@ class Column:
         return values_of(self.series)
 
     @cached_property
+    def places_of_cells(self) -> tuple[list[Any], IntArray]:
+        """The different cells, and the place of each cell among them."""
+        return distinct_places(self.cells)
+
+    @cached_property
+    def places_of_values(self) -> tuple[list[Any], IntArray]:
+        """The different values, None among them, and the place of each value."""
+        return distinct_places(self.values)
+
+    @cached_property
     def marked(self) -> Mask:
         """Mark the values that were declared to stand for a missing one."""
         if self.form != "number" or self.series.dtype == nw.Object:
@@ -130,12 +140,14 @@ class Column:
     def limited(self) -> Mask:
         """Mark the cells of which limits are known; they are filled as missing ones are."""
         if self.limits is None:
-            return np.zeros(len(self.cells), dtype=bool)
+            return np.zeros(len(self.series), dtype=bool)
         return self.limits.cells
 
     @cached_property
     def values(self) -> list[Any]:
         """The values as Python objects, None where missing."""
+        if not self.gaps and self.limits is None:
+            return self.cells
         pairs = zip(self.cells, self.marked | self.limited, strict=True)
         return [None if marked else value for value, marked in pairs]
 
@@ -149,7 +161,7 @@ class Column:
     @cached_property
     def distinct(self) -> tuple[Any, ...]:
         """The different observed values: categories in their own order, others sorted."""
-        observed = {value for value in self.values if value is not None}
+        observed = set(self.places_of_values[0]) - {None}
         if self.form in ("category", "ordered"):
             return tuple(level for level in self.series.cat.get_categories() if level in observed)
         return tuple(sorted(observed))
@@ -161,7 +173,8 @@ class Column:
         of_texts = dtype == nw.String or (dtype == nw.Object and not polars)
         if self.form not in ("text", "other") or not of_texts:
             return None
-        examples = {type(value): value for value in self.values if value is not None}
+        examples = dict(zip(map(type, self.values), self.values, strict=True))
+        examples.pop(type(None), None)
         if set(map(sort_of, examples.values())) - {"text", "numbers"}:
             return None
         return TextNumbers(self.name, self.series, "number", "", self.gaps, self.given_limits)
@@ -192,7 +205,7 @@ class Column:
     @cached_property
     def decimals(self) -> tuple[int, int] | None:
         """The digits of a decimal number, and those behind the point; None of others."""
-        return decimals_of(self.series, self.values) if self.form == "number" else None
+        return decimals_of(self) if self.form == "number" else None
 
     @property
     def whole(self) -> tuple[int, int] | None:
@@ -349,13 +362,13 @@ def dtype_of_numpy(series: Any) -> Any:
 
 def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     """Return a column of Python objects, or of text, with the form that all of them have."""
-    first: dict[type, int] = {}  # the first row with a value of a class
     cells = values_of(series)
-    for row, (value, marked) in enumerate(zip(cells, stand_for_gaps(cells, gaps), strict=True)):
-        if value is not None and not marked:
-            first.setdefault(type(value), row)
-    first_rows: dict[str, int] = {}
-    for row in first.values():
+    if gaps:
+        marked = stand_for_gaps(cells, gaps)
+        cells = [None if gone else cell for cell, gone in zip(cells, marked, strict=True)]
+    types = list(map(type, cells))
+    first_rows: dict[str, int] = {}  # the first row with a value of a sort
+    for row in sorted(map(types.index, set(types) - {type(None)})):
         first_rows.setdefault(sort_of(cells[row]), row)
     if len(first_rows) > 1:
         examples = " and ".join(
@@ -387,28 +400,40 @@ def trouble_of(held: str) -> str:
     return f"it holds {held}; {remedy}"
 
 
+# Of these types NaN alone stands for a missing value.
+PLAIN_TYPES = frozenset((str, float, int, bool))
+
+
 def values_of(series: Any) -> list[Any]:
     """The values as Python objects, None for all that stands for a missing one."""
-    # NaN and NaT are not equal to themselves; pandas.NA has no truth value, and comes first. Text
-    # is never one of them.
+    # NaN and NaT are not equal to themselves; pandas.NA has no truth value, and comes first.
     return [
-        None if type(value) is not str and (is_missing(value) or value != value) else value
+        None if (type(value) not in PLAIN_TYPES and is_missing(value)) or value != value else value
         for value in series.to_list()
     ]
 
 
-def decimals_of(series: Any, values: Sequence[Any]) -> tuple[int, int] | None:
+def distinct_places(values: list[Any]) -> tuple[list[Any], IntArray]:
+    """Return the different values, and the place of each value among them."""
+    place_of = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return list(place_of), np.fromiter(map(place_of.__getitem__, values), np.intp, len(values))
+
+
+def decimals_of(column: Column) -> tuple[int, int] | None:
     """Return the digits of decimal numbers, and those behind the point; None of other numbers.
 
     They are those of the dtype, or of Python's Decimal objects as many as one of them has.
     """
+    series = column.series
     if is_decimal(series):
         native = series.to_native()
         of_arrow = getattr(native, "type", None) or getattr(native.dtype, "pyarrow_dtype", None)
         kind = native.dtype if of_arrow is None else of_arrow
         return kind.precision or MOST_DECIMAL_DIGITS, kind.scale
-    observed = [value for value in values if value is not None]
-    if series.dtype != nw.Object or not observed:
+    if series.dtype != nw.Object:
+        return None
+    observed = [value for value in column.values if value is not None]
+    if not observed:
         return None
     if not all(isinstance(value, Decimal) for value in observed):
         return None
@@ -547,7 +572,7 @@ class TextNumbers(Column):
     @cached_property
     def limits(self) -> KnownLimits | None:
         """The limits that texts give, as "<0.5" or "10-20", and those that stand elsewhere."""
-        limits = limits_of_texts(self.cells).only(~self.marked)
+        limits = limits_of_texts(*self.places_of_cells).only(~self.marked)
         if self.given_limits is not None:
             limits = limits.joined(self.given_limits)
         return limits if limits.cells.any() else None
@@ -555,8 +580,8 @@ class TextNumbers(Column):
     @cached_property
     def stored_numbers(self) -> Array:
         """The numbers, NaN where a text is none."""
-        numbers = {value: number_in(value) for value in set(self.cells)}
-        return np.array([numbers[value] for value in self.cells], dtype=np.float64)
+        cells, places = self.places_of_cells
+        return np.array([number_in(cell) for cell in cells], dtype=np.float64)[places]
 
     @cached_property
     def marked(self) -> Mask:
@@ -576,8 +601,8 @@ class TextNumbers(Column):
 
     def marks(self, is_one: Callable[[Any], bool]) -> Mask:
         """Mark the cells for which a function is true, which is asked of different ones alone."""
-        chosen = set(filter(is_one, set(self.cells)))
-        return np.array([value in chosen for value in self.cells], dtype=bool)
+        cells, places = self.places_of_cells
+        return np.array([is_one(cell) for cell in cells], dtype=bool)[places]
 
     @cached_property
     def values(self) -> list[Any]:
@@ -723,9 +748,11 @@ def as_number_series(series: Any, numbers: list[Any]) -> Any:
 
 def with_comma(texts: Sequence[str | None]) -> int | None:
     """Return where the first comma stands, in texts that are numbers but for commas; else None."""
-    observed = [text for text in texts if text is not None and not is_sign(text)]
-    n_read = np.count_nonzero(~np.isnan([number_in(text.replace(",", "")) for text in observed]))
-    if n_read < LEAST_SHARE_READ * len(observed):
+    counts = Counter(texts)
+    observed = [text for text in counts if text is not None and not is_sign(text)]
+    is_read = [not np.isnan(number_in(text.replace(",", ""))) for text in observed]
+    n_read = sum(counts[text] for text, read in zip(observed, is_read, strict=True) if read)
+    if n_read < LEAST_SHARE_READ * sum(counts[text] for text in observed):
         return None
     return next((row for row, text in enumerate(texts) if text and "," in text), None)
 

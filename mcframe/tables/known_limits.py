@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.stored_classes import stored
 from mcframe.tables.gaps import number_in
 
@@ -125,9 +125,7 @@ def limits_in(value: Any) -> tuple[float, float] | None:
     return None
 
 
-def limits_of_texts(texts: list[Any]) -> KnownLimits:
-    """The limits that texts give, cell by cell."""
-    read = {text: limits_in(text) for text in set(texts)}
-    nothing = -np.inf, np.inf
-    ends = np.array([read[text] or nothing for text in texts], dtype=np.float64)
-    return KnownLimits(*ends.reshape(-1, 2).T)
+def limits_of_texts(texts: list[Any], places: IntArray) -> KnownLimits:
+    """The limits of cells that texts give; the places of cells are among the texts."""
+    ends = [limits_in(text) or (-np.inf, np.inf) for text in texts]
+    return KnownLimits(*np.array(ends, dtype=np.float64).reshape(-1, 2)[places].T)
