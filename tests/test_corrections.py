@@ -182,6 +182,15 @@ def test_trees_equal_those_of_scikit_learn():
         np.testing.assert_allclose(predicted, expected, rtol=1e-12)
 
 
+def test_equal_weights_are_none():
+    """Features are then binned without weighted quantiles, which take longer than the trees."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((300, 4)), rng.standard_normal(300)
+    plain, equal = (BoostedTrees.fitted(x, y, 0, weights) for weights in (None, np.full(300, 2.5)))
+    np.testing.assert_array_equal(plain.values, equal.values)
+    np.testing.assert_array_equal(plain.thresholds, equal.thresholds)
+
+
 def test_classes_levels_and_counts_are_corrected():
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((2, 900))

@@ -65,6 +65,8 @@ class BoostedTrees:
         # Only here: importing it takes more than a second.
         from sklearn.ensemble import HistGradientBoostingRegressor
 
+        if weights is not None and np.ptp(weights) == 0.0:
+            weights = None  # scikit-learn's weighted quantiles of features take longer than trees
         fewest = min(max(len(design) // ROWS_OVER_LEAF, FEWEST_LEAF_ROWS), MOST_LEAF_ROWS)
         booster = HistGradientBoostingRegressor(
             loss=loss,
