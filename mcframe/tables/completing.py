@@ -140,7 +140,7 @@ def complete(
         there are none.
     nonlinear : bool, default False
         Whether columns of the posterior are corrected by trees; see below. It takes two to four
-        times the time, and with 78 columns 4.7 times.
+        times the time, and with 78 columns 4.8 times.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
