@@ -319,10 +319,19 @@ def test_trends_that_cannot_be_are_named():
         (times[:3], r"times has the shape \(3,\); one number for each of the 4 rows"),
         (np.append(times[:3], np.nan), "row 3 has no time; each row needs one"),
         (list("abcd"), "times: a number is needed for each row"),
-        (np.ones(4), "trend=1 was given, and the rows have 1 different time; at least 2"),
+        (np.ones(4), "trend=1 was given, and the rows have 1 different time, or such as hardly"),
     ):
         with pytest.raises(mc.DataError, match=message):
             mc.GaussianRows(groups=groups, times=wrong, trend=1)
+    # Three of these times are one beside the fourth, so that a parabola has no third point.
+    with pytest.raises(
+        mc.DataError, match="4 different times, or such as hardly differ; at least 3"
+    ):
+        mc.GaussianRows(groups=groups, times=[0.0, 1e-30, 2e-30, 1.0], trend=2)
+    with np.errstate(all="raise"):
+        large = mc.GaussianRows(groups=groups, times=1e307 * (1.0 + times), trend=2).groups
+    small = mc.GaussianRows(groups=groups, times=1e-200 * times, trend=2).groups
+    np.testing.assert_allclose(large.functions, small.functions, atol=1e-12)
     x = np.random.default_rng(0).standard_normal((4, 2))
     for term in (mc.GaussianRows(), mc.GaussianRows(groups=groups)):
         posterior = mc.posterior(mc.Model([mc.Block("x", mc.Gaussian())], [term]), {"x": x})

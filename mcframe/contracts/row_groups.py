@@ -12,6 +12,10 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import NotANumber, as_given, floats_of
 from mcframe.contracts.wording import wording
 
+# Polynomials of time differ from those of lower degrees by at least this root mean square, with
+# times from -1 to 1: below it they are rounding.
+LEAST_SHARE_OF_TIMES = 1e-7
+
 
 @attrs.frozen(eq=False)
 class GroupMembers:
@@ -76,17 +80,20 @@ class Trend:
     @classmethod
     def of_times(cls, times: Array, degree: int) -> "Trend":
         """The polynomials for rows at these times; a ``DataError`` if too few times differ."""
-        n_times = np.unique(times).size
-        if n_times <= degree:
-            raise DataError(
-                f"trend={degree} was given, and the rows have {n_times} different"
-                f" time{'s' * (n_times != 1)}; at least {degree + 1} are needed, or a lower degree"
-            )
-        centre, scale = float(np.mean(times)), float(np.max(np.abs(times - np.mean(times))))
+        largest = float(np.max(np.abs(times), initial=0.0)) or 1.0
+        centre = float(np.mean(times / largest)) * largest
+        scale = float(np.max(np.abs(times - centre))) or 1.0
         powers = np.vander((times - centre) / scale, degree + 1, increasing=True)
         triangle = np.linalg.qr(powers / np.sqrt(times.size), mode="r")
-        triangle *= np.sign(np.diag(triangle))[:, None]
-        return cls(centre, scale, np.linalg.inv(triangle))
+        sizes = np.diag(triangle)
+        if np.min(np.abs(sizes)) < LEAST_SHARE_OF_TIMES:
+            n_times = np.unique(times).size
+            raise DataError(
+                f"trend={degree} was given, and the rows have {n_times} different"
+                f" time{'s' * (n_times != 1)}, or such as hardly differ; at least {degree + 1} are"
+                " needed, or a lower degree"
+            )
+        return cls(centre, scale, np.linalg.inv(triangle * np.sign(sizes)[:, None]))
 
     @property
     def degree(self) -> int:
