@@ -87,6 +87,25 @@ def add_by_columns(  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
+def scatter_rows(  # type: ignore[no-untyped-def]
+    first, last, starts, across, places, values, precisions, weights, products, totals
+):
+    """Write the entries of some rows into matrices: precisions, and precision * value.
+
+    Entries of row r go to row r - first of ``weights`` and ``products`` (n_rows x n_columns),
+    which begin at 0; ``totals`` (n_columns x 2) get sums as in ``add_by_columns``.
+    """
+    for row in range(first, last):
+        for p in range(starts[row], starts[row + 1]):
+            column, place = across[p], places[p]
+            weight = precisions[place]
+            weights[row - first, column] = weight
+            products[row - first, column] = weight * values[place]
+            totals[column, 0] += weight
+            totals[column, 1] += weight * values[place] * values[place]
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
 def add_residual_squares(z, y, weights, columns, sums):  # type: ignore[no-untyped-def]
     """Add ``weight (y - z)^2`` of the entries (m x N) of chains to sums of columns (m x d)."""
     for chain in range(z.shape[0]):

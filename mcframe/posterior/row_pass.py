@@ -5,6 +5,7 @@ part: what a part is asked here are functions of it and of small arrays, and the
 add up to those of the table. Data in memory are one part.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.limits import BATCH_NUMBERS, MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.coefficients import AttributeSums
@@ -20,11 +21,14 @@ from mcframe.posterior.factor_state import FactorState
 from mcframe.posterior.gaussians import ROWS_PER_CHUNK, Gaussians, gaussians_given
 from mcframe.posterior.linear_response import RowsGiven
 from mcframe.posterior.observed import Observed, Summary
-from mcframe.runtime.machine import check_time, share
+from mcframe.runtime.machine import check_time, limits_blas, share
 
 # Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
 # the order of summation does not depend on the threads.
 MOST_SUM_PARTS, LEAST_MULTIPLICATIONS = 8, 2_000_000
+# Sums over numbers are products of matrices with zeros, which take less time than loops, where
+# there are more than this share of the cells, plus the second one over multiplications for one.
+LEAST_DENSE_SHARE, DENSE_CELL_COST = 0.1, 6.0
 # Rounds in which rows and the bounds of their entries are found given each other, at most, where
 # bounds of an earlier sweep are not known; and the change of the means, over their size, that ends
 # them.
@@ -191,10 +195,55 @@ class RowPass:
         design, priors, columns = self.state.design, self.state.priors, self.state.columns
         matrices = np.zeros((last - first, loops.packed_size(design.width)))
         vectors = np.zeros((last - first, design.width))
+        if self.is_dense:
+            scales = 1.0 / priors.noise[:, None]
+            squares, means = scales * self.column_products, scales * columns.means
+            for rows, weights, products, _ in self.dense_numbers(first, last):
+                np.matmul(weights, squares, out=matrices[rows])
+                np.matmul(products, means, out=vectors[rows])
+            return matrices, vectors
         numbers = (*self.places, self.values, self.precisions)
         moments = 1.0 / priors.noise, columns.means, self.column_products
         loops.add_by_rows(first, last, *numbers, *moments, matrices, vectors)
         return matrices, vectors
+
+    @property
+    def is_dense(self) -> bool:
+        """True if products of matrices take less time than loops over the numbers."""
+        n_rows, n_columns = self.observed.shape
+        size = max(loops.packed_size(self.state.design.width), 1)
+        least = n_rows * n_columns * (LEAST_DENSE_SHARE + DENSE_CELL_COST / size)
+        return self.observed.n_numbers > least
+
+    def dense_numbers(self, first: int, last: int) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Some rows, a part at a time: which of them, counted from the first, and their numbers.
+
+        These are precisions, and precisions times values (n x n_columns), 0 where missing, and
+        their sums for columns, as ``totals`` of ``RowSums``.
+        """
+        n_columns = self.observed.shape[1]
+        step = max(BATCH_NUMBERS // n_columns, 1)
+        for begin in range(first, last, step):
+            end = min(begin + step, last)
+            weights, products = np.zeros((2, end - begin, n_columns))
+            totals = np.zeros((n_columns, 2))
+            numbers = (*self.places, self.values, self.precisions)
+            loops.scatter_rows(begin, end, *numbers, weights, products, totals)
+            yield slice(begin - first, end - first), weights, products, totals
+
+    def add_to_columns(self, first: int, last: int, gaussians: Gaussians, sums: RowSums) -> Array:
+        """Add some rows to the normal equations of columns; E[x x'] of these rows, packed."""
+        products = gaussians.outer_products
+        if not self.is_dense:
+            numbers = (*self.places, self.values, self.precisions)
+            equations = sums.matrices, sums.vectors, sums.totals
+            loops.add_by_columns(first, last, *numbers, gaussians.means, products, *equations)
+            return products
+        for rows, weights, weighted_values, totals in self.dense_numbers(first, last):
+            sums.matrices[:] += weights.T @ products[rows]
+            sums.vectors[:] += weighted_values.T @ gaussians.means[rows]
+            sums.totals[:] += totals
+        return products
 
     def gaussians(self, first: int, last: int) -> Gaussians:
         """The Gaussians of some rows given the columns."""
@@ -302,7 +351,6 @@ class RowPass:
         observed = self.observed
         width = self.state.design.width
         sums = RowSums.zeros(observed.shape[1], width, len(observed.blocks))
-        equations = sums.matrices, sums.vectors, sums.totals
         for begin in range(first, last, ROWS_PER_CHUNK):
             check_time()
             end = min(begin + ROWS_PER_CHUNK, last)
@@ -310,9 +358,7 @@ class RowPass:
             constants, rounding, variance_sums = self.refresh(
                 begin, end, gaussians, self.state.expects
             )
-            products = gaussians.outer_products
-            numbers = (*self.places, self.values, self.precisions)
-            loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
+            products = self.add_to_columns(begin, end, gaussians, sums)
             deviations = self.deviations(begin, end, gaussians)
             if deviations is not gaussians:
                 products = deviations.outer_products
@@ -325,6 +371,7 @@ class RowPass:
             sums.rounding[...] += rounding
         return sums
 
+    @limits_blas
     def all_sums(self) -> RowSums:
         """The sums over all rows, by threads; in the same order for any number of these."""
         rows, n_rows = self.observed.by_rows, self.observed.shape[0]
@@ -344,6 +391,7 @@ class RowPass:
         ordered = [sums[first] for first in sorted(sums)]
         return sum(ordered[1:], start=ordered[0])
 
+    @limits_blas
     def settled_chunk(self, chunk: int) -> tuple[int, int, Gaussians]:
         """A chunk of rows: the first one, the one after the last, and their Gaussians."""
         first, last = (
