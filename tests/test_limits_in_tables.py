@@ -8,6 +8,7 @@ import pytest
 import scipy
 
 import mcframe as mc
+from mcframe.contracts.row_groups import GroupMembers
 from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.numerics.rows_in_groups import RowsInGroups
@@ -281,7 +282,7 @@ def test_limits_of_rows_in_groups_inform_their_groups():
     lower[0, 0], upper[1, 1], lower[3, 0] = 0.8, -0.4, 0.3
     of_rows = RowMixture(np.zeros(1), np.zeros((1, 2)), within[None])
     of_means = RowMixture(np.zeros(1), np.zeros((1, 2)), between[None])
-    table = IncompleteRows.of(values, np.full(2, 1.0 / noise), np.ones(2), groups)
+    table = IncompleteRows.of(values, np.full(2, 1.0 / noise), np.ones(2), GroupMembers(groups))
     base = posterior_given(table, RowsInGroups.of_new_groups(of_rows, of_means, 2))
     posterior = base.within(RowLimits.of(lower, upper, noise))
     same = (groups[:, None] == groups).astype(float)

@@ -429,9 +429,11 @@ def assert_close(found, expected, tolerance=1e-9):
     assert np.max(np.abs(found - expected), initial=0.0) <= tolerance * size
 
 
+@pytest.mark.parametrize("is_dense", [False, True], ids=["loops", "products"])
 @pytest.mark.parametrize("seed", range(40))
-def test_a_sweep_is_that_of_a_plain_oracle(seed):
+def test_a_sweep_is_that_of_a_plain_oracle(seed, is_dense, monkeypatch):
     """From the third sweep of a model on: moments of z at all cells, priors and the bound."""
+    monkeypatch.setattr(rows_of.RowPass, "is_dense", is_dense)
     drawn = case(seed, LABELS, largest=9, scales=3.0, most_factors=4)
     observed = drawn.observed
     state, here = drawn.begin(observed), rows_of.PosteriorRows(observed)
@@ -652,8 +654,10 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
     assert_close(here[2], there[2], 1e-8)
 
 
-def test_threads_do_not_change_a_bit(monkeypatch):
+@pytest.mark.parametrize("is_dense", [False, True], ids=["loops", "products"])
+def test_threads_do_not_change_a_bit(is_dense, monkeypatch):
     """Sums are taken in parts whose number and order the threads do not choose."""
+    monkeypatch.setattr(rows_of.RowPass, "is_dense", is_dense)
     monkeypatch.setattr(rows_of, "LEAST_MULTIPLICATIONS", 50)
     rng = np.random.default_rng(0)
     model, x, _ = gaussian_model(2, rng, 60, 8, bias=True)
