@@ -191,7 +191,7 @@ def hide(
     request = attrs.evolve(
         request,
         largest=switch(largest, "largest"),
-        strength=above_zero(4.0 if strength is None else strength, "strength"),
+        strength=request.strength if strength is None else above_zero(strength, "strength"),
     )
     hidden = hidden_entries(how, request, share, keep)
     deciding = tuple(read[place].name for place in request.by)

@@ -92,7 +92,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
         Such as the school of each pupil; at least 2 groups, which may have one row each. Only with
         one component, and without a covariance.
     times : sequence with a number for each row, optional
-        Beside ``groups`` and ``trend``.
+        Finite, in any unit; beside ``groups`` and ``trend``.
     trend : int from 0 to 3, default 0
         The degree of the polynomials of time.
     row_weights : sequence with a number above 0 for each row, optional
