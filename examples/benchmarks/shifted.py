@@ -1,10 +1,12 @@
 """Values that are missing not at random: coverage of pooled estimates under the assumption.
 
-    python examples/benchmarks/shifted.py [--repetitions 200] [--rows 200] [--draws 20]
+    python examples/benchmarks/shifted.py [--seconds 1800] [--rows 200] [--draws 20]
+        [--only shift] [--only reference] [--only slope] [--out FOLDER] [--page]
 
-Printed are, over all repetitions, the mean of the pooled estimate less the truth (``bias``), the
+Printed are, over all tables, the mean of the pooled estimate less the truth (``bias``), the
 standard deviation of the estimates (``sd``), the mean of the reported ones (``reported``), and the
-share of 95 % intervals that hold the truth (``coverage``).
+share of 95 % intervals that hold the truth. Results are kept in ``shifted/runs.jsonl`` of
+``--out``; ``--page`` writes the table into docs/tables.md.
 
 - ``shift``: y depends on x; it is missing more often where x is large, and missing values are
   larger by 1 than in rows that are otherwise alike. Pooled are the mean of y and the
@@ -18,11 +20,13 @@ share of 95 % intervals that hold the truth (``coverage``).
   of tables that were drawn with this term and without it.
 """
 
-import argparse
+import functools
 import warnings
 
 import numpy as np
 import pandas as pd
+from pages import DOCUMENT
+from pooled_estimates import simulate_and_write
 
 import mcframe as mc
 
@@ -62,7 +66,7 @@ def regression(design, outcome):
 
 
 def of_shift(seed, n, m):
-    """The estimates of one table: mean and coefficient by the name of the way."""
+    """Mean and coefficient of one table, by each shift and of its complete rows."""
     table, missing = shifted_table(np.random.default_rng(seed), n)
     table.loc[missing, "y"] = np.nan
     completed = mc.complete(table)
@@ -70,14 +74,13 @@ def of_shift(seed, n, m):
         tables = completed.draws(m, shift={"y": shift})
         for what, formula in (("mean", "y ~ 1"), ("coefficient", "y ~ x")):
             pooled = mc.pool.formula(formula, tables)
-            lower, upper = pooled.interval()
-            yield f"{what}, shift {shift:g}", pooled.estimate[-1], pooled.sd[-1], lower, upper
+            yield what, f"shift {shift:g}", pooled.estimate, pooled.sd, *pooled.interval()
     whole = table[~missing]
     for what, columns in (("mean", []), ("coefficient", [whole["x"]])):
         design = np.column_stack([np.ones(len(whole)), *columns])
         estimates, sds = regression(design, whole["y"].to_numpy())
         lower, upper = estimates - 1.96 * sds, estimates + 1.96 * sds
-        yield f"{what}, complete rows", estimates[-1], sds[-1], lower, upper
+        yield what, "complete rows", estimates, sds, lower, upper
 
 
 def of_reference(seed, n, m):
@@ -91,8 +94,8 @@ def of_reference(seed, n, m):
             of_visit = mc.shift(by="arm", to="control", method=method)
             shift = {"first": of_visit, "second": of_visit}
         pooled = mc.pool.formula("second ~ arm + x", completed, m, shift=shift)
-        lower, upper = pooled.interval()
-        yield method, pooled.estimate[1], pooled.sd[1], lower[1:2], upper[1:2]
+        of_arm = (values[:2] for values in (pooled.estimate, pooled.sd, *pooled.interval()))
+        yield "effect", method, *of_arm
 
 
 def crossed_trial(rng, n):
@@ -110,54 +113,54 @@ def of_slope(seed, n, m):
     table.loc[missing, "y"] = np.nan
     completed, formula = mc.complete(table), "y ~ arm * x"
     shift = {"y": mc.shift(by="arm", to="control")}
-    for way, terms in (("slope, jump", formula), ("slope, jump, drawn without terms", None)):
+    for way, terms in (("jump", formula), ("jump, drawn without terms", None)):
         tables = completed.draws(m, terms=terms, shift=shift)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of terms that were not drawn
             pooled = mc.pool.formula(formula, tables)
-        lower, upper = pooled.interval()
-        yield way, pooled.estimate[-1], pooled.sd[-1], lower, upper
+        yield "slope", way, pooled.estimate, pooled.sd, *pooled.interval()
 
 
-def truths():
-    """The truth of each way, by its name, from a large table."""
-    table, _ = shifted_table(np.random.default_rng(0), LARGE)
-    slope = np.polyfit(table["x"], table["y"], 1)[0]
-    of_ways = {}
-    for way in ("shift 0", "shift 1", "complete rows"):
-        of_ways |= {f"mean, {way}": float(table["y"].mean()), f"coefficient, {way}": float(slope)}
+ESTIMATES = {"shift": of_shift, "reference": of_reference, "slope": of_slope}
+
+
+@functools.cache
+def truths(simulation):
+    """The truths of a simulation, by quantity or way, from a large table."""
+    rng = np.random.default_rng(0)
+    if simulation == "shift":
+        table, _ = shifted_table(rng, LARGE)
+        slope = np.polyfit(table["x"], table["y"], 1)[0]
+        return {"mean": table["y"].mean(), "coefficient": slope}
+    if simulation == "slope":
+        table, _ = crossed_trial(rng, LARGE)
+        arm, x = (table["arm"] == "treated").to_numpy(float), table["x"].to_numpy()
+        design = np.column_stack([np.ones(LARGE), arm, x, arm * x])
+        return {"slope": regression(design, table["y"].to_numpy())[0][-1]}
+    effects = {}
     for method in ("at random", *METHODS):
         table, _ = trial(np.random.default_rng(0), LARGE, method)
         design = np.column_stack([np.ones(LARGE), table["arm"] == "treated", table["x"]])
         coefficients, _ = regression(design.astype(float), table["second"].to_numpy())
-        of_ways[method] = float(coefficients[1])
-    table, _ = crossed_trial(np.random.default_rng(0), LARGE)
-    arm, x = (table["arm"] == "treated").to_numpy(float), table["x"].to_numpy()
-    design = np.column_stack([np.ones(LARGE), arm, x, arm * x])
-    slope = float(regression(design, table["y"].to_numpy())[0][-1])
-    of_ways |= {"slope, jump": slope, "slope, jump, drawn without terms": slope}
-    return of_ways
+        effects[method] = coefficients[1]
+    return effects
+
+
+def truth(simulation, quantity, way):
+    """The truth of an estimate: in trials with a reference group it depends on the way."""
+    return truths(simulation)[way if simulation == "reference" else quantity]
 
 
 def main():
-    """Print a row for each way."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--draws", type=int, default=20)
-    options = parser.parse_args()
-    truth, answers = truths(), {}
-    for seed in range(options.repetitions):
-        for task in (of_shift, of_reference, of_slope):
-            for way, estimate, sd, lower, upper in task(seed, options.rows, options.draws):
-                held = np.ravel(lower)[-1] <= truth[way] <= np.ravel(upper)[-1]
-                answers.setdefault(way, []).append((estimate, sd, held))
-    print("| way | truth | bias | sd | reported | coverage |\n|---|---|---|---|---|---|")
-    for way, rows in answers.items():
-        estimates, sds, held = np.array(rows, dtype=float).T
-        numbers = truth[way], np.mean(estimates) - truth[way], np.std(estimates), np.mean(sds)
-        shown = " | ".join(f"{number:.3f}" for number in numbers)
-        print(f"| {way} | {shown} | {np.mean(held):.1%} |")
+    """Simulate, and print a row for each quantity and way."""
+    simulate_and_write(
+        "shifted",
+        DOCUMENT.with_name("tables.md"),
+        tuple(ESTIMATES),
+        lambda simulation, seed, rows=200, draws=20: ESTIMATES[simulation](seed, rows, draws),
+        truth,
+        __doc__.splitlines()[0],
+    )
 
 
 if __name__ == "__main__":

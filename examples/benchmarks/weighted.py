@@ -1,7 +1,7 @@
 """Rows of a survey with unequal weights: coverage of pooled estimates of the population.
 
-    python examples/benchmarks/weighted.py [--repetitions 200] [--rows 400] [--draws 20]
-        [--design strata] [--design outcome]
+    python examples/benchmarks/weighted.py [--seconds 1800] [--rows 400] [--draws 20]
+        [--only strata] [--only outcome] [--out FOLDER] [--page]
 
 A population has two strata in which y depends on x in different ways, and a label that is likelier
 where y is large. Rows are sampled with probabilities that depend on the stratum (``strata``) or on
@@ -20,18 +20,19 @@ Each way fills the table and makes the weighted analysis of m completed tables:
 - ``IterativeImputer``: of scikit-learn with draws (``sample_posterior=True``), m times, with the
   logarithm of the weight as a column; analysed with weights.
 
-Printed are, over all repetitions (or those that were done when it is interrupted), the mean of the
-estimate less the truth (``bias``), the standard deviation of the estimates (``sd``), the mean of
-the reported ones (``reported``), and the share of 95 % intervals that hold the truth
-(``coverage``).
+Printed are, over all tables, the mean of the estimate less the truth (``bias``), the standard
+deviation of the estimates (``sd``), the mean of the reported ones (``reported``), and the share
+of 95 % intervals that hold the truth. Results are kept in ``weighted/runs.jsonl`` of ``--out``;
+``--page`` writes the table into docs/quality.md.
 """
 
-import argparse
-import contextlib
+import functools
 import warnings
 
 import numpy as np
 import pandas as pd
+from pages import DOCUMENT
+from pooled_estimates import simulate_and_write
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
@@ -92,48 +93,38 @@ def ways_of(table, weights, m):
     yield "IterativeImputer", drawn_by_peer(table, weights, m), weights
 
 
-def estimates_of(seed, n, m, design):
-    """Way, estimate, standard deviation and interval of each quantity in one sample."""
-    table, weights = sampled(np.random.default_rng(seed), n, design)
-    for way, tables, of_analysis in ways_of(table, weights, m):
+def estimates(design, seed, rows=400, draws=20):
+    """Quantity, way, estimate, standard deviation and interval of one sample."""
+    table, weights = sampled(np.random.default_rng(seed), rows, design)
+    for way, tables, of_analysis in ways_of(table, weights, draws):
+        # A label as a number has a mean, and no log odds.
+        as_numbers = [one.assign(yes=one["yes"].astype(float)) for one in tables]
         for quantity, formula in FORMULAS.items():
-            # A label as a number has a mean, and no log odds.
-            as_numbers = [one.assign(yes=one["yes"].astype(float)) for one in tables]
             pooled = mc.pool.formula(formula, as_numbers, row_weights=of_analysis)
-            lower, upper = pooled.interval()
-            yield (quantity, way), pooled.estimate[-1], pooled.sd[-1], lower[-1], upper[-1]
+            yield quantity, way, pooled.estimate, pooled.sd, *pooled.interval()
 
 
-def main():
-    """Print a row for each design, quantity and way."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=400)
-    parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--design", action="append", choices=DESIGNS)
-    options = parser.parse_args()
+@functools.cache
+def truths():
+    """The truth of each quantity, of a large population."""
     table, _ = population(np.random.default_rng(0), POPULATION)
-    truth = {
+    return {
         "mean of y": table["y"].mean(),
         "coefficient of x": np.polyfit(table["x"], table["y"], 1)[0],
         "share of yes": table["yes"].mean(),
     }
-    print("| design | quantity | way | tables | bias | sd | reported | coverage |")
-    print("|---|---|---|---|---|---|---|---|")
-    for design in options.design or DESIGNS:
-        answers = {}
-        with contextlib.suppress(KeyboardInterrupt):
-            for seed in range(options.repetitions):
-                parts = list(estimates_of(seed, options.rows, options.draws, design))
-                for key, estimate, sd, lower, upper in parts:
-                    held = lower <= truth[key[0]] <= upper
-                    answers.setdefault(key, []).append((estimate - truth[key[0]], sd, held))
-        for (quantity, way), rows in sorted(answers.items()):
-            errors, sds, held = np.array(rows, dtype=float).T
-            numbers = np.mean(errors), np.std(errors), np.mean(sds)
-            shown = " | ".join(f"{number:.3f}" for number in numbers)
-            cells = design, quantity, way, len(rows), shown, f"{np.mean(held):.1%}"
-            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def main():
+    """Simulate, and print a row for each design, quantity and way."""
+    simulate_and_write(
+        "weighted",
+        DOCUMENT,
+        DESIGNS,
+        estimates,
+        lambda _, quantity, __: truths()[quantity],
+        __doc__.splitlines()[0],
+    )
 
 
 if __name__ == "__main__":
