@@ -11,6 +11,7 @@ from functools import cache
 
 import attrs
 import narwhals.stable.v2 as nw
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -708,19 +709,27 @@ ROW_WEIGHTS = [
 
 
 def with_time(draw, table):
-    """A table, mostly with a column of times beside its rows, and what may be given as time."""
+    """A table, mostly with columns of times and units of its rows, and the options of both."""
     frame, kind = nw.from_native(table), draw(st.sampled_from(["none", "numbers", "dates"]))
     names = list(frame.columns)
-    if kind == "none" or "at" in names:
-        return table, st.sampled_from([*names, "nowhen"])
-    order = np.random.default_rng(draw(st.integers(0, 99))).permutation(frame.shape[0])
-    times = order.tolist()
+    if kind == "none" or {"at", "unit"} & {*names}:
+        return table, {"time": draw(st.sampled_from([*names, "nowhen"]))}
+    n_rows, rng = frame.shape[0], np.random.default_rng(draw(st.integers(0, 99)))
+    times = rng.permutation(n_rows).tolist()
     if kind == "dates":
         times = [dt.datetime(2020, 1, 1) + dt.timedelta(days=day) for day in times]
-    made = nw.new_series("at", times, backend=frame.implementation)
-    if frame.implementation.is_pandas():
-        made = nw.maybe_set_index(made, index=table.index)
-    return frame.with_columns(made).to_native(), st.just("at")
+    labels = [f"u{number}" for number in rng.integers(draw(st.integers(1, 12)), size=n_rows)]
+    made = []
+    for name, values in (("at", times), ("unit", labels)):
+        series = nw.new_series(name, values, backend=frame.implementation)
+        if frame.implementation.is_pandas():
+            series = nw.maybe_set_index(series, index=table.index)
+        made.append(series)
+    options = {"time": "at"}
+    if draw(st.integers(0, 3)):
+        options["groups"] = draw(st.sampled_from(["unit", "unit", "unit", labels]))
+        options["trend"] = draw(st.sampled_from([0, 1, 1, 2, 3]))
+    return frame.with_columns(*made).to_native(), options
 
 
 def completes(draw):
@@ -741,10 +750,10 @@ def completes(draw):
         ),
         "progress": st.booleans(),
     }
+    of_time = {}
     if draw(st.integers(0, 3)) == 0:
-        table, sensible["time"] = with_time(draw, table)
-        sensible["trend"] = st.sampled_from([0, 1, 1, 2, 3])
-    options, number = options_of(draw, sensible), draw(st.integers(0, 2**20))
+        table, of_time = with_time(draw, table)
+    options, number = options_of(draw, sensible) | of_time, draw(st.integers(0, 2**20))
     options |= {} if relations is None else {"relations": relations}
     where = options.get("where")
     if isinstance(where, str) and where in ("half", "nowhere"):
@@ -760,6 +769,8 @@ def completes(draw):
         check_observed_entries(found.table, table, found.declared)
         assert repr(found)
         found.report()
+        if found.declared.gap_tests.of_columns:
+            plt.close(found.plot.gap_dependence().figure)
         check_answers_of_a_posterior(found, table)
         check_answers_agree(found)
         if number % 3 == 0:

@@ -138,6 +138,7 @@ def test_groups_with_lines_in_time_are_filled_and_continued(tmp_path):
     errors, ahead = [], []
     for trend in (0, 1):
         done = mc.complete(frame, groups="unit", time="year", trend=trend)
+        assert {*done.shares_between_groups} == {"a", "b", "up"}
         values, right = done.table[["a", "b"]].to_numpy(), truth[["a", "b"]].to_numpy()
         errors.append(np.sqrt(np.mean(np.square(values - right)[hidden])))
         lower, upper = (end[["a", "b"]].to_numpy() for end in done.interval(0.9))

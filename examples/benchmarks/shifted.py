@@ -1,7 +1,7 @@
 """Values that are missing not at random: coverage of pooled estimates under the assumption.
 
     python examples/benchmarks/shifted.py [--seconds 1800] [--rows 200] [--draws 20]
-        [--only shift] [--only reference] [--only slope] [--out FOLDER] [--page]
+        [--only shift] [--only reference] [--only product] [--out FOLDER] [--page]
 
 Printed are, over all tables, the mean of the pooled estimate less the truth (``bias``), the
 standard deviation of the estimates (``sd``), the mean of the reported ones (``reported``), and the
@@ -15,7 +15,7 @@ share of 95 % intervals that hold the truth. Results are kept in ``shifted/runs.
   often after a large first one. The effect of the arm at the second visit, adjusted for x, is
   pooled with values missing at random and by each method of a reference group. The truth is that
   of a large trial in which patients who drop out are drawn by this method.
-- ``slope``: a trial in which the effect of the treatment grows with x, where y is missing more
+- ``product``: a trial in which the effect of the treatment grows with x, where y is missing more
   often. Pooled is the coefficient of the product of arm and x, with rows that jump to reference,
   of tables that were drawn with this term and without it.
 """
@@ -107,7 +107,7 @@ def crossed_trial(rng, n):
     return pd.DataFrame({"arm": arm, "x": x, "y": y}), missing
 
 
-def of_slope(seed, n, m):
+def of_product(seed, n, m):
     """The coefficients of the product of arm and x of one trial."""
     table, missing = crossed_trial(np.random.default_rng(seed), n)
     table.loc[missing, "y"] = np.nan
@@ -118,10 +118,10 @@ def of_slope(seed, n, m):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of terms that were not drawn
             pooled = mc.pool.formula(formula, tables)
-        yield "slope", way, pooled.estimate, pooled.sd, *pooled.interval()
+        yield "coefficient", way, pooled.estimate, pooled.sd, *pooled.interval()
 
 
-ESTIMATES = {"shift": of_shift, "reference": of_reference, "slope": of_slope}
+ESTIMATES = {"shift": of_shift, "reference": of_reference, "product": of_product}
 
 
 @functools.cache
@@ -132,11 +132,11 @@ def truths(simulation):
         table, _ = shifted_table(rng, LARGE)
         slope = np.polyfit(table["x"], table["y"], 1)[0]
         return {"mean": table["y"].mean(), "coefficient": slope}
-    if simulation == "slope":
+    if simulation == "product":
         table, _ = crossed_trial(rng, LARGE)
         arm, x = (table["arm"] == "treated").to_numpy(float), table["x"].to_numpy()
         design = np.column_stack([np.ones(LARGE), arm, x, arm * x])
-        return {"slope": regression(design, table["y"].to_numpy())[0][-1]}
+        return {"coefficient": regression(design, table["y"].to_numpy())[0][-1]}
     effects = {}
     for method in ("at random", *METHODS):
         table, _ = trial(np.random.default_rng(0), LARGE, method)

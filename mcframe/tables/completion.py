@@ -644,17 +644,21 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
     @property
     def shares_between_groups(self) -> dict[Any, float]:
-        """The share of the variance of each column between groups; empty without groups."""
+        """The share of the variance of each column between groups; empty without groups.
+
+        The column of times has none, for groups may move with it.
+        """
         parameters = grouped_parameters_of(self.answer)
         if parameters is None:
             return {}
         shares = parameters.shares_between
+        times = {column.neighbour.time for column in self.declared.neighbours}
         return {
             column.name: float(
                 np.mean(shares[column.place : column.place + column.block_coding.width])
             )
             for column in self.declared.columns
-            if column.place is not None
+            if column.place is not None and column.name not in times
         }
 
     def __repr__(self) -> str:
