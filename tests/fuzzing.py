@@ -10,8 +10,8 @@ import inspect
 from functools import cache
 
 import attrs
-import narwhals.stable.v2 as nw
 import matplotlib.pyplot as plt
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
