@@ -196,17 +196,33 @@ def of_rows(seed, method):
     return (lower <= statistics(x)) & (statistics(x) <= upper)
 
 
+# The columns of ``shape_of_draws``: their mean, and they themselves, of a standard normal number.
+SHAPES = {
+    "lognormal": (np.exp(0.5), np.exp),
+    "zeros and amounts": (1.0 / np.sqrt(2.0 * np.pi), lambda latent: np.maximum(latent, 0.0)),
+}
+
+
 def shape_of_draws(kind, what, seed, method):
-    """A share of the drawn values of a column of zeros and amounts, or of a lognormal one."""
+    """Whether the pooled mean of a column is its mean, or a share of the drawn values."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((300, 3))
     latent = x @ [0.6, 0.4, -0.3] + np.sqrt(0.39) * rng.standard_normal(300)
-    y = np.exp(latent) if kind == "lognormal" else np.maximum(latent, 0.0)
-    hidden = rng.random(300) < 0.4
+    mean, of_normal = SHAPES[kind]
+    y, hidden = of_normal(latent), rng.random(300) < 0.4
     frame = pd.DataFrame(x, columns=list("abc")).assign(y=np.where(hidden, np.nan, y))
     tables = draws_of(frame, method, seed)
     if tables is None:
         return None
+    if what == "pooled mean":
+        columns = np.array([t["y"].to_numpy(float) for t in tables])
+        answer = mc.pool(
+            columns.mean(axis=1)[:, None],
+            columns.var(axis=1, ddof=1)[:, None] / y.size,
+            complete_degrees_of_freedom=y.size - 1,
+        )
+        lower, upper = answer.interval(0.95)
+        return float(lower[0] <= mean <= upper[0])
     drawn = np.array([t["y"].to_numpy(float)[hidden] for t in tables])
     if what == "negative":
         return float(np.mean(drawn < 0.0))
@@ -249,6 +265,8 @@ def lines():
         for n in (50, 200)
     ]
     for kind, what, nominal in (
+        ("lognormal", "pooled mean", "95 %"),
+        ("zeros and amounts", "pooled mean", "95 %"),
         ("lognormal", "negative", "0 %"),
         ("zeros and amounts", "negative", "0 %"),
         ("zeros and amounts", "zeros less true share", "0 %"),
