@@ -56,6 +56,15 @@ def test_coded_tables_come_back_from_files_and_as_frames(tables, tmp_path):
     np.testing.assert_array_equal(read.codes_of(again), coded.codes)
 
 
+def test_tables_are_in_one_group_each(tables, script):  # noqa: F811
+    groups = script("imputation_report").GROUPS.values()
+    names = [name for group in groups for name in group]
+    assert len(set(names)) == len(names) >= 25
+    assert set(names) == set(tables.TABLES)
+    assert set(tables.SET_ASIDE).isdisjoint(tables.DEVELOPMENT | tables.CURVED)
+    assert tables.table("curves").codes.shape == (500, 5)
+
+
 def test_masks_hide_a_share_and_leave_something_in_every_row_and_column(tables, masked):
     whole = tables.table("linnerud")
     for share in (0.1, 0.5, 0.9):
@@ -134,7 +143,7 @@ def test_what_failed_has_the_last_rank_and_unfinished_tables_none(script):  # no
 
 
 # What needs no other package than mcframe does.
-OWN = ("mc.complete", "mean and mode", "KNNImputer")
+OWN = ("mc.complete", "mc.complete, nonlinear=True", "mean and mode", "KNNImputer")
 OWN += ("IterativeImputer", "IterativeImputer, forests", "missForest")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from ablation_report import KEYS, WHOLE, lines
 from ablation_tables import DRAWN, PATTERNS, drawn_case, real_case
 from imputation_scores import column_scores, score
-from mixed_tables import NUMBER, SET_ASIDE, TABLES, toy
+from mixed_tables import DEVELOPMENT, NUMBER, SET_ASIDE, toy
 from pages import DOCUMENT, write_part
 from runs import Runs
 
@@ -224,12 +224,10 @@ LABELS = {
 def cells(groups, seeds):
     """What identifies a cell of the comparison, and the function that runs it, seed by seed."""
     for seed in seeds:
-        for group, names in (("real", TABLES), ("set aside", SET_ASIDE)):
+        for group, names in (("real", DEVELOPMENT), ("set aside", SET_ASIDE)):
             if group not in groups:
                 continue
             for name in names:
-                if (name in SET_ASIDE) != (group == "set aside"):
-                    continue
                 for pattern in PATTERNS:
                     case = real_case(name, pattern, seed)
                     yield (group, name, pattern, seed), functools.partial(completed_run, case)

@@ -11,7 +11,16 @@ import sys
 import numpy as np
 from imputation_scores import score
 from imputers import METHODS
-from mixed_tables import CATEGORY, NUMBER, ORDINAL, SET_ASIDE, TABLES
+from mixed_tables import (
+    CATEGORY,
+    CURVED,
+    DEVELOPMENT,
+    NUMBER,
+    ORDINAL,
+    SET_ASIDE_FIRST,
+    SET_ASIDE_LATER,
+    TABLES,
+)
 from pages import markdown
 from runs import Runs, seeds_of
 from scipy.stats import rankdata
@@ -21,17 +30,19 @@ __all__ = ["KEYS", "lines", "mean_ranks"]
 # What identifies a run.
 KEYS = ("table", "share", "seed", "method")
 
+GROUPS = {
+    "Tables used in development": DEVELOPMENT,
+    "Tables with curved relations, used in development": CURVED,
+    "Tables set aside": SET_ASIDE_FIRST,
+    "Tables set aside later": SET_ASIDE_LATER,
+}
 KINDS = {"all": (NUMBER, CATEGORY, ORDINAL), "numbers": (NUMBER,), "others": (CATEGORY, ORDINAL)}
 
 
 def lines(runs, about):
     """The report: what was measured where, then tables of development and tables set aside."""
     told = [*introduction(about), ""]
-    groups = {
-        "Tables used in development": [name for name in TABLES if name not in SET_ASIDE],
-        "Tables set aside": SET_ASIDE,
-    }
-    for title, names in groups.items():
+    for title, names in GROUPS.items():
         here = [run for run in runs if run["table"] in names]
         if here:
             told += [f"### {title}", "", *section(here, about), ""]

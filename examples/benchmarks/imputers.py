@@ -339,15 +339,31 @@ class Complete(Imputer):
 
     def filled(self, frame):
         """One line."""
-        import mcframe as mc
+        return completed(frame)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-            return mc.complete(frame).table
+
+class CompleteByTrees(Complete):
+    """The same with its correction by trees."""
+
+    name = "mc.complete, nonlinear=True"
+
+    def filled(self, frame):
+        """One line, and an option."""
+        return completed(frame, nonlinear=True)
+
+
+def completed(frame, **options):
+    """The table that ``mc.complete`` makes."""
+    import mcframe as mc
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        return mc.complete(frame, **options).table
 
 
 METHODS = (
     Complete(),
+    CompleteByTrees(),
     Constant(),
     Neighbours(),
     Iterative(),

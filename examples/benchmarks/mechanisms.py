@@ -20,7 +20,7 @@ from compare import machine
 from hidden_tables import MECHANISMS, hidden_alike, hidden_by
 from imputation_scores import column_scores, score
 from imputers import method
-from mixed_tables import SET_ASIDE, TABLES, table, toy
+from mixed_tables import DEVELOPMENT, table, toy
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs, seeds_of
 
@@ -31,7 +31,6 @@ KEYS = ("table", "mechanism", "seed", "entries")
 MEANT, ALIKE = "by the mechanism", "at random"
 SHARE = 0.3
 PEERS = ("KNNImputer", "IterativeImputer")
-DEVELOPMENT = tuple(name for name in TABLES if name not in SET_ASIDE)
 # Of columns with fewer hidden numbers no coverage is told.
 LEAST_HIDDEN = 50
 

