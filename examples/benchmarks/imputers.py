@@ -5,6 +5,9 @@ that were tried on the tables used in development, which are said with each. Nee
 alone at import, so that it runs in the interpreter of any peer.
 """
 
+import os
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -268,7 +271,7 @@ class MiceForest(Imputer):
         levels = {n: s for n, s in frame.items() if hasattr(s, "cat") and s.cat.ordered}
         given = frame.copy()
         for name, series in levels.items():
-            given[name] = series.cat.codes.astype(float).where(series.notna())
+            given[name] = codes_or_numbers(series)
         # LightGBM takes no names with signs of JSON.
         given.columns = [f"c{k}" for k in range(given.shape[1])]
         candidates, leaf = (5, 20) if len(frame) < 100 else (0, 5)
@@ -330,6 +333,58 @@ class Copula(Imputer):
         return design.back(found)
 
 
+class HyperImpute(Imputer):
+    """Jarrett et al. (2022), with its defaults: a model of its choice for each column.
+
+    Categories are their codes, as it codes them itself. On two tables of those used in development
+    the score of categories was .32 and 1.00 with codes, .34 and 1.19 with all of them one-hot, .32
+    and 1.54 with those of four values or more one-hot. Torch is for neural networks alone, which
+    it tries where there is a GPU: an empty module stands in where torch is absent.
+    """
+
+    name = "HyperImpute"
+    package = "hyperimpute"
+    note = "defaults, categories and levels as codes; seed 0 and 30 % alone"
+
+    def filled(self, frame):
+        """Codes that are rounded, within those that occur."""
+        # Its processor time is that of one process.
+        os.environ["LOKY_MAX_CPU_COUNT"] = "1"
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            sys.modules["torch"] = torch_without_networks()
+        coded = {name: codes_or_numbers(series) for name, series in frame.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from hyperimpute.plugins.imputers import Imputers
+
+            imputer = Imputers().get("hyperimpute", random_state=0)
+            matrix = np.asarray(imputer.fit_transform(pd.DataFrame(coded)), dtype=float)
+        answer = {}
+        for (name, series), values in zip(frame.items(), matrix.T, strict=True):
+            if hasattr(series, "cat"):
+                places = np.round(np.clip(values, 0, len(series.cat.categories) - 1)).astype(int)
+                values = np.asarray(series.cat.categories, dtype=object)[places]
+            answer[name] = with_holes_filled(series, values)
+        return pd.DataFrame(answer)
+
+
+def codes_or_numbers(series):
+    """A column as numbers, of categories and levels their codes."""
+    if not hasattr(series, "cat"):
+        return series.astype(float)
+    return series.cat.codes.astype(float).where(series.notna())
+
+
+def torch_without_networks():
+    """A module that has what HyperImpute uses of torch where there is no GPU."""
+    module = types.ModuleType("torch")
+    module.cuda = types.SimpleNamespace(is_available=lambda: False)
+    module.manual_seed = lambda seed: None
+    return module
+
+
 class Complete(Imputer):
     """``mc.complete`` with its defaults."""
 
@@ -371,6 +426,7 @@ METHODS = (
     MissForest(100),
     MiceForest(),
     Copula(),
+    HyperImpute(),
 )
 
 
