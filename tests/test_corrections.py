@@ -108,6 +108,26 @@ def test_intervals_and_draws_hold_the_truth(corrected):
     assert 0.85 < np.mean((ranks > 0.03) & (ranks < 0.97)) < 0.99
 
 
+def test_both_parts_of_a_number_beside_a_point_mass_are_corrected():
+    rng = np.random.default_rng(5)
+    x, u = rng.standard_normal((2, 800))
+    amount = np.where(np.abs(x) < 0.7, 0.0, 2.0 + u**2 + 0.2 * rng.standard_normal(800))
+    whole = pd.DataFrame({"x": x, "u": u, "amount": amount})
+    frame = whole.assign(amount=whole["amount"].mask(rng.random(800) < 0.3))
+    plain, completed = mc.complete(frame), mc.complete(frame, nonlinear=True)
+    before, after = (errors_of(answer, whole, frame, "amount") for answer in (plain, completed))
+    assert after < 0.7 * before
+    corrections = engine_rows(completed).corrections.columns
+    assert [list(one.features.numbers) for one in corrections] == [[2], [3]]
+    at = frame["amount"].isna()
+    lower, upper = (ends["amount"][at] for ends in completed.interval(0.9))
+    assert 0.85 < np.mean((lower <= amount[at]) & (amount[at] <= upper)) < 0.99
+    for draw in completed.draws(5):
+        is_zero = draw["amount"][at] == 0.0
+        assert np.mean(is_zero == (amount[at] == 0.0)) > 0.9
+        assert draw["amount"][at].min() >= 0.0
+
+
 def test_draws_of_a_product_keep_its_curve(corrected):
     whole, frame, plain, completed = corrected
     at = frame["product"].isna() & frame["u"].notna() & frame["v"].notna()

@@ -11,7 +11,7 @@ from mcframe.contracts.stored_classes import stored
 
 # Trees, leaves of a tree, the shrinkage of a tree, the share of the features that a split may
 # take, and the bins of a feature.
-TREES, LEAVES, SHRINKAGE, FEATURE_SHARE, BINS = 60, 12, 0.1, 0.6, 64
+TREES, LEAVES, SHRINKAGE, FEATURE_SHARE, BINS = 60, 6, 0.1, 0.6, 64
 # The fewest rows of a leaf: a part of all rows within these limits.
 ROWS_OVER_LEAF, FEWEST_LEAF_ROWS, MOST_LEAF_ROWS = 20, 5, 20
 # The ridge of the value of a leaf, in rows.
@@ -55,7 +55,6 @@ class BoostedTrees:
         weights: Array | None = None,
         loss: Literal["squared_error", "gamma"] = "squared_error",
         trees: int = TREES,
-        leaves: int = LEAVES,
     ) -> "BoostedTrees":
         """Fit trees to responses (n,) of rows of a design (n x p).
 
@@ -72,7 +71,7 @@ class BoostedTrees:
             loss=loss,
             learning_rate=SHRINKAGE,
             max_iter=trees,
-            max_leaf_nodes=leaves,
+            max_leaf_nodes=LEAVES,
             min_samples_leaf=fewest,
             l2_regularization=LEAF_RIDGE,
             max_features=FEATURE_SHARE,

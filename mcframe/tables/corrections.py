@@ -29,16 +29,15 @@ PARTS = 3
 # rows.
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
 # A correction is taken if errors at held-out entries fall by so many standard errors.
-LEAST_GAIN = 1.0
+LEAST_GAIN = 0.5
 # The same of the log losses of labels, levels and categories, whose curves are fitted to these
 # entries, too.
-LEAST_LABEL_GAIN = 2.0
+LEAST_LABEL_GAIN = 1.0
 # The exponents of variances that are tried.
 EXPONENTS = tuple(np.linspace(0.0, 1.5, 7).tolist())
-# Variances depend on features only where so many entries are held out. Their trees, and the leaves
-# of each, are few, since squares of errors say little; no square counts more than this times its
-# mean.
-FEWEST_SPREADS, SPREAD_TREES, SPREAD_LEAVES, LARGEST_SPREAD = 200, 20, 6, 20.0
+# Variances depend on features only where so many entries are held out. Their trees are few, since
+# squares of errors say little; no square counts more than this times its mean.
+FEWEST_SPREADS, SPREAD_TREES, LARGEST_SPREAD = 200, 20, 20.0
 
 
 @attrs.frozen(eq=False)
@@ -140,9 +139,9 @@ class CorrectionData:
             missing[batch] = np.isnan(seen)
         return moments[0], moments[1], missing
 
-    def propose(self, column: int) -> ProposedCorrection | None:
-        """The correction of a column; None if held-out entries do not gain by it."""
-        numbers = np.flatnonzero(self.column_of_number == column)
+    def propose(self, numbers: IntArray) -> ProposedCorrection | None:
+        """The correction of numbers of one column; None if held-out entries do not gain by it."""
+        column = int(self.column_of_number[numbers[0]])
         observed = np.all(~np.isnan(self.values[:, numbers]), axis=1)
         held: Mask = np.all(~np.isnan(self.residuals[:, numbers]), axis=1)
         rng = np.random.default_rng((self.seed, column))
@@ -216,7 +215,6 @@ class CorrectionData:
                 *(design[seen], capped[seen], self.seed),
                 loss="gamma",
                 trees=SPREAD_TREES,
-                leaves=SPREAD_LEAVES,
             )
             logs[~seen] = trees.predict(design[~seen])
             models.append(trees)
@@ -283,19 +281,20 @@ def likeliest_variances(squares: Array, variances: Array) -> tuple[float, float]
 @limits_blas
 def proposed_corrections(
     data: CorrectionData, columns: Sequence[DeclaredColumn]
-) -> dict[int, ProposedCorrection]:
+) -> dict[int, list[ProposedCorrection]]:
     """The corrections that squared errors at held-out entries speak for, by number of column.
 
-    Of columns with gaps. Numbers beside a point mass, which are two numbers of the block, have
-    none.
+    Of columns with gaps. Of a number beside a point mass, whether it is another number and this
+    number are corrected each by itself, since the second is missing where the first is 0.
     """
     proposed = {}
     with threadpool_limits(limits=1, user_api="openmp"):
         for k, column in enumerate(columns):
-            is_filled = column.neighbour is None and bool(column.column.missing.any())
-            if not is_filled or isinstance(column.coding, SemiContinuous):
+            if column.neighbour is not None or not column.column.missing.any():
                 continue
-            proposal = data.propose(k)
-            if proposal is not None:
-                proposed[k] = proposal
+            numbers = np.flatnonzero(data.column_of_number == k)
+            is_in_parts = isinstance(column.coding, SemiContinuous)
+            parts = np.split(numbers, numbers.size) if is_in_parts else [numbers]
+            proposals = [data.propose(part) for part in parts]
+            proposed[k] = [proposal for proposal in proposals if proposal is not None]
     return proposed

@@ -6,6 +6,7 @@ Each stage is a function, and what it returns is a class of its own. ``read_tabl
 (``mcframe/tables/column_types.py``) is the first one.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -499,7 +500,7 @@ def correct(
     )
     proposed = proposed_corrections(data, coded.columns)
     moments, final_moments = chosen.moments, estimated.final_moments
-    for proposal in proposed.values():
+    for proposal in itertools.chain.from_iterable(proposed.values()):
         moments = [proposal.applied(of_fold, units.spread) for of_fold in moments]
         if final_moments is not None:
             final_moments = proposal.applied(final_moments, units.spread)
@@ -509,9 +510,9 @@ def correct(
         attrs.evolve(estimated, final_moments=final_moments),
     )
     columns, scores, taken = list(calibrated.columns), dict(calibrated.scores), []
-    for k, proposal in proposed.items():
+    for k, proposals in proposed.items():
         name, error = columns[k].name, scores[columns[k].name].error
-        is_taken = corrected.scores[name].loss < scores[name].loss
+        is_taken = bool(proposals) and corrected.scores[name].loss < scores[name].loss
         if is_taken and isinstance(columns[k].coding, Choice):
             before, after = (
                 held_out.entry_losses(k, column.block_coding, predicted)
@@ -522,7 +523,7 @@ def correct(
             )
             is_taken = gains(before - after, LEAST_LABEL_GAIN)
         if is_taken:
-            taken.append(proposal.correction)
+            taken += [proposal.correction for proposal in proposals]
             columns[k] = corrected.columns[k]
             scores[name] = attrs.evolve(corrected.scores[name], error_uncorrected=error)
     if not taken:
