@@ -32,7 +32,7 @@ FEWEST_ENTRIES, MOST_ROWS = 60, 3000
 LEAST_GAIN = 0.5
 # The same of the log losses of labels, levels and categories, whose curves are fitted to these
 # entries, too.
-LEAST_LABEL_GAIN = 1.0
+LEAST_LABEL_GAIN = 2.0
 # The exponents of variances that are tried.
 EXPONENTS = tuple(np.linspace(0.0, 1.5, 7).tolist())
 # Variances depend on features only where so many entries are held out. Their trees are few, since
