@@ -705,8 +705,9 @@ def add_f_sums(places, work, weights, f_sums):  # type: ignore[no-untyped-def]
                 f_sums[c, places[a], places[b]] += weights[c] * system[a, b]
 
 
-# Rows with the same observed numbers are solved as one where there are so many of them.
-LEAST_ROWS_OF_PATTERN = 4
+# Rows with the same observed numbers are solved as one where that saves inverses of so many numbers;
+# below it they are solved in a batch with others, which takes fewer calls.
+LEAST_NUMBERS_OF_PATTERN = 12_000
 
 
 @attrs.frozen(eq=False)
@@ -969,8 +970,9 @@ def rows_by_pattern(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     sizes = np.bincount(pattern.ravel())
     rare_rows = [observed_rows[:0]]
     for rows in np.split(observed_rows[order], np.cumsum(sizes)[:-1]):
-        if rows.size >= LEAST_ROWS_OF_PATTERN:
-            yield rows, np.flatnonzero(observed[rows[0]])[None]
+        places = np.flatnonzero(observed[rows[0]])
+        if rows.size > 1 and rows.size * places.size**2 >= LEAST_NUMBERS_OF_PATTERN:
+            yield rows, places[None]
         else:
             rare_rows.append(rows)
     others = np.concatenate(rare_rows)

@@ -189,17 +189,18 @@ def complete(
     T^b exp(g(x))`` in the place of T: w by least squares, c and b by likelihood, and trees for g,
     on residuals of held-out entries that neither the rows nor the trees have seen. Probabilities
     are then fitted to the corrected predictions. A column keeps its correction if that lowers the
-    squared errors of these entries by more than a standard error, and the loss in the report,
+    squared errors of these entries by more than half a standard error, and the loss in the report,
     which has the error without it, too (``error_uncorrected``); the log loss of labels, levels
-    and categories by two standard errors. ``sd``, intervals, draws and new
+    and categories by two standard errors. Of numbers beside a point mass, such as 0, the chance of
+    another number and this number are corrected each by itself. ``sd``, intervals, draws and new
     rows are those of corrected answers; a draw has one of the three sums.
 
     Two missing numbers of a row are drawn with the dependence that they have without trees. At
     least 60 entries of a column must be held out, and trees learn from at most 3,000 rows. Nothing
     is corrected, with a ``UserWarning``, in tables that are wide or have factors, with groups,
-    with relations, or with limits of cells; nor are columns with a point mass. With ``terms``
-    corrected rows propose covariates, and outcomes have their regression. ``conformalize`` has
-    intervals around answers without corrections.
+    with relations, or with limits of cells. With ``terms`` corrected rows propose covariates, and
+    outcomes have their regression. ``conformalize`` has intervals around answers without
+    corrections.
 
     Raises
     ------
