@@ -705,8 +705,8 @@ def add_f_sums(places, work, weights, f_sums):  # type: ignore[no-untyped-def]
                 f_sums[c, places[a], places[b]] += weights[c] * system[a, b]
 
 
-# Rows with the same observed numbers are solved as one where that saves inverses of so many numbers;
-# below it they are solved in a batch with others, which takes fewer calls.
+# Rows that are observed at the same numbers are solved as one where that saves so many numbers of
+# inverses, and otherwise in a batch with others, which takes fewer calls.
 LEAST_NUMBERS_OF_PATTERN = 12_000
 
 

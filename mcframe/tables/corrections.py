@@ -218,7 +218,7 @@ class CorrectionData:
             )
             logs[~seen] = trees.predict(design[~seen])
             models.append(trees)
-        if not gains(ratios - ratios * np.exp(-logs) - logs):
+        if not gains(ratios - ratios * np.exp(-logs) - logs, LEAST_GAIN):
             return none, np.zeros(ratios.size)
         return tuple(models), logs
 
@@ -234,13 +234,13 @@ def best_weight(residuals: Array, shifts: Array, share: float = 1.0) -> float | 
     weight = min(weight, 1.0)
     left = np.square(residuals - weight * shifts)
     gain = np.sum(np.square(residuals) - left, axis=1)
-    return weight if weight > 0.0 and gains(gain, share) else None
+    return weight if weight > 0.0 and gains(gain, share * LEAST_GAIN) else None
 
 
-def gains(differences: Array, share: float = 1.0) -> bool:
-    """True if the mean of the differences is above 0, beyond noise."""
+def gains(differences: Array, errors: float) -> bool:
+    """True if the mean of the differences is above 0 by so many of its standard errors."""
     error = float(np.std(differences)) / np.sqrt(max(differences.size, 1))
-    return bool(float(np.mean(differences)) > share * LEAST_GAIN * error)
+    return bool(float(np.mean(differences)) > errors * error)
 
 
 def entry_losses(
