@@ -970,7 +970,7 @@ def rows_by_pattern(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     sizes = np.bincount(pattern.ravel())
     rare_rows = [observed_rows[:0]]
     for rows in np.split(observed_rows[order], np.cumsum(sizes)[:-1]):
-        places = np.flatnonzero(observed[rows[0]])
+        places = np.flatnonzero(observed[rows[:1]].any(axis=0))
         if rows.size > 1 and rows.size * places.size**2 >= LEAST_NUMBERS_OF_PATTERN:
             yield rows, places[None]
         else:
