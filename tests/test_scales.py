@@ -17,6 +17,7 @@ from mcframe.tables.marginals import (
     standardized_scale,
     with_scales,
 )
+from mcframe.tables.raw_predictions import RawPredictions
 from mcframe.tables.semicontinuous import SemiContinuous
 from mcframe.tables.shifts import NO_SHIFTS
 from mcframe.tables.table_draws import DrawnRows
@@ -298,3 +299,21 @@ def test_answers_on_scales_come_back_from_files(tmp_path):
         means = np.asarray(completed.predict(name)).ravel()
         holes = frame[name].isna().to_numpy()
         np.testing.assert_allclose(means[holes], completed.table[name][holes], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ends_of_intervals_are_ordered_where_numbers_lie_at_the_point_mass(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    amount = np.where(rng.random(300) < 0.4, 0.0, np.exp(rng.standard_normal(300)))
+    frame = pd.DataFrame({"x": rng.standard_normal(300), "amount": amount})
+    completed = mc.complete(frame.assign(amount=frame["amount"].where(rng.random(300) < 0.8)))
+    (coding,) = (c.coding for c in completed.declared.columns if c.name == "amount")
+    at_zero = float(coding.inverse(np.array([0.0]))[0])
+    deviations = 10.0 ** rng.uniform(-9.0, 1.0, 2000)
+    seconds = at_zero + deviations * rng.uniform(-3.0, 3.0, 2000)
+    means = np.column_stack([rng.uniform(-0.5, 1.5, 2000), seconds])
+    raw = RawPredictions(means, np.column_stack([np.full(2000, 0.1), deviations**2]))
+    monkeypatch.setattr(SemiContinuous, "raw", lambda *_: raw)
+    for level in (0.5, 0.9, 0.99):
+        lower, upper = coding.ends(completed.posterior, "", None, level, False)
+        assert np.all(lower <= upper)

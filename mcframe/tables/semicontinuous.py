@@ -120,7 +120,8 @@ class SemiContinuous(Numbers):
             shares = np.where(past_atom, u - (1.0 - p), u) / p
             others = means + deviations * ndtri(np.clip(shares, EPS, 1.0 - EPS))
             codes = self.rounded(others) if whole else self.within(others)
-            return np.where((u > below) & ~past_atom, self.atom, codes)
+            least = np.where(u > below, self.atom, -np.inf)
+            return np.clip(codes, least, np.where(past_atom, np.inf, self.atom))
 
         def cdf(whole: Array) -> Array:
             others = p * ndtr((self.edges(whole) - means) / deviations)
