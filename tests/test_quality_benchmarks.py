@@ -142,6 +142,24 @@ def test_what_failed_has_the_last_rank_and_unfinished_tables_none(script):  # no
     assert ranks == {"a": {0.3: 1.5}, "b": {0.3: 1.5}, "c": {0.3: 3.0}}
 
 
+def test_methods_of_fewer_masked_tables_are_compared_on_these(script):  # noqa: F811
+    report = script("imputation_report")
+    errors = {"mc.complete": (0.5, 0.9), "KNNImputer": (0.6, 0.8), "missForest": (0.4, None)}
+    runs = [
+        {"table": table, "share": 0.3, "seed": 0, "method": method, "seconds": 1.0}
+        | {"columns": [["number", error, 1.0]]}
+        for method, pair in errors.items()
+        for table, error in zip(("iris", "wine"), pair, strict=True)
+        if error is not None
+    ]
+    assert report.methods_everywhere(runs) == ["mc.complete", "KNNImputer"]
+    lines = report.summary(runs, {"absent": {}})
+    assert "Ranks are means over 2 masked tables." in lines[0]
+    assert any(line.startswith("| mc.complete | 1.5 | 0.7 |") for line in lines)
+    [forest] = [line for line in lines if line.startswith("| missForest |")]
+    assert forest.startswith("| missForest | 1 | 0.4 | 0.5 | 0 of 1 | 1 |")
+
+
 # What needs no other package than mcframe does.
 OWN = ("mc.complete", "mc.complete, nonlinear=True", "mean and mode", "KNNImputer")
 OWN += ("IterativeImputer", "IterativeImputer, forests", "missForest")

@@ -2,11 +2,11 @@
 
     python examples/benchmarks/imputation.py [--tables iris wine ...] [--seeds 0 1 2 3 4]
         [--methods mc.complete missForest ...] [--python gcimpute=/path/to/python ...]
-        [--set-aside] [--again] [--page] [--out DIR]
+        [--set-aside] [--again] [--page [PART]] [--out DIR]
 
-Each run is a line of ``runs.jsonl`` as soon as it is done; ``table.md`` is written at the end. In
-a folder that holds runs already, what was run there is not run again. What is measured stands in
-the README of this folder.
+Each run is a line of ``runs.jsonl`` as soon as it is done; ``table.md``, of the shares and seeds
+that were asked for, is written at the end. In a folder that holds runs already, what was run there
+is not run again. What is measured stands in the README of this folder.
 """
 
 import argparse
@@ -105,7 +105,11 @@ def parsed(arguments):
     )
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
     parser.add_argument(
-        "--page", action="store_true", help="write the tables into docs/quality.md"
+        "--page",
+        nargs="?",
+        const="imputation",
+        metavar="PART",
+        help="write the tables into this part of docs/quality.md",
     )
     parser.add_argument("--quick", action="store_true", help="two tables, one share, one seed")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("imputation-results"))
@@ -140,10 +144,15 @@ def main(arguments=None):
             if not is_done(runs.get(run), options.max_seconds):
                 interpreter = interpreters.get(chosen.package, sys.executable)
                 runs.add(run | run_once(chosen, interpreter, whole, given, options.max_seconds))
-    lines = imputation_report.lines(runs.latest(), about)
+    asked = [
+        run
+        for run in runs.latest()
+        if run["share"] in options.shares and run["seed"] in options.seeds
+    ]
+    lines = imputation_report.lines(asked, about)
     runs.write_table(lines)
     if options.page:
-        write_part(DOCUMENT, "imputation", lines)
+        write_part(DOCUMENT, options.page, lines)
 
 
 if __name__ == "__main__":

@@ -42,10 +42,12 @@ KINDS = {"all": (NUMBER, CATEGORY, ORDINAL), "numbers": (NUMBER,), "others": (CA
 def lines(runs, about):
     """The report: what was measured where, then tables of development and tables set aside."""
     told = [*introduction(about), ""]
-    for title, names in GROUPS.items():
-        here = [run for run in runs if run["table"] in names]
-        if here:
-            told += [f"### {title}", "", *section(here, about), ""]
+    groups = {title: [run for run in runs if run["table"] in GROUPS[title]] for title in GROUPS}
+    groups = {title: here for title, here in groups.items() if here}
+    if len(groups) > 1:
+        told += ["### All tables", "", *summary(runs, about), ""]
+    for title, here in groups.items():
+        told += [f"### {title}", "", *summary(here, about), "", *by_table(here), ""]
     return told[:-1]
 
 
@@ -59,44 +61,98 @@ def introduction(about):
     ]
 
 
-def section(runs, about):
-    """Ranks, scores and seconds by method, then scores by table."""
+def summary(runs, about):
+    """Ranks, scores and seconds by method."""
     shares = sorted({run["share"] for run in runs})
     names = methods_of(runs)
-    ranks, n_cells = mean_ranks(runs, names)
+    everywhere = methods_everywhere(runs)
+    ranks, n_cells = mean_ranks([run for run in runs if run["method"] in everywhere], everywhere)
     header = ["method", *(f"rank, {share:.0%}" for share in shares)]
     header += [f"score, {share:.0%}" for share in shares]
     header += ["numbers", "categories, levels", "seconds", "failed", "note"]
     rows = []
-    for name in names:
-        own = [run for run in runs if run["method"] == name]
+    for name in everywhere:
+        own = of(runs, method=name)
         row = [name, *(shown(ranks[name].get(share)) for share in shares)]
         row += [shown(mean_score(own, "all", share)) for share in shares]
         row += [shown(mean_score(own, kind)) for kind in ("numbers", "others")]
-        seconds = [run["seconds"] for run in own if "seconds" in run]
-        row.append(f"{statistics.median(seconds):.2g}" if seconds else "–")
-        failed = [run for run in own if "failed" in run]
-        row += [f"{len(failed)} of {len(own)}" if failed else "", notes()[name]]
+        row += [median_seconds(own), count_of_failures(own), notes()[name]]
         rows.append(row)
     absent = {k: v for k, v in about["absent"].items() if k not in names}
     rows += [[name, *[""] * (len(header) - 2), why] for name, why in absent.items()]
-    told = [
-        f"{seeds_of(runs).capitalize()}. Ranks are means over the {n_cells} masked tables on"
-        " which every method here was run.",
-        "",
-        *markdown(header, rows),
-        "",
-        "By table, the mean score over shares and seeds:",
-        "",
-    ]
-    tables = [name for name in TABLES if any(run["table"] == name for run in runs)]
-    by_table = [
+    told = [f"{seeds_of(runs).capitalize()}. Ranks are means over {n_cells} masked tables.", ""]
+    told += markdown(header, rows)
+    return told + beside_ours(runs, [name for name in names if name not in everywhere])
+
+
+def by_table(runs):
+    """Mean scores by table, and why runs failed."""
+    told = ["By table, the mean score over shares and seeds:", ""]
+    tables = [name for name in TABLES if of(runs, table=name)]
+    rows = [
         [name, *(shown(mean_score(of(runs, table=table, method=name), "all")) for table in tables)]
-        for name in names
+        for name in methods_of(runs)
     ]
     failures = sorted({f"{run['method']}: {run['failed']}" for run in runs if "failed" in run})
-    told += markdown(["method", *tables], by_table)
+    told += markdown(["method", *tables], rows)
     return [*told, *(["", "Failures: " + "; ".join(failures) + "."] if failures else [])]
+
+
+def methods_everywhere(runs):
+    """The methods that were run on all masked tables, in the order of the list."""
+    cells = {name: {cell_of(run) for run in of(runs, method=name)} for name in methods_of(runs)}
+    every = set().union(*cells.values())
+    return [name for name, its_cells in cells.items() if its_cells == every]
+
+
+def cell_of(run):
+    """What identifies a masked table."""
+    return run["table"], run["share"], run["seed"]
+
+
+def beside_ours(runs, names):
+    """The table of methods that were run on fewer masked tables, beside mcframe on the same."""
+    ours = [method.name for method in METHODS if method.ours and of(runs, method=method.name)]
+    header = ["method", "masked tables", "score"]
+    header += [text for name in ours for text in (name, "is better on")]
+    header += ["seconds", "failed", "note"]
+    rows = []
+    for name in names:
+        own = of(runs, method=name)
+        cells = {cell_of(run) for run in own if "failed" not in run}
+        row = [name, str(len(cells)), shown(mean_score(own, "all"))]
+        errors = scores_of(own, cells)
+        for reference in ours:
+            theirs = of(runs, method=reference)
+            same = [run for run in theirs if cell_of(run) in cells]
+            better = sum(value < errors[cell] for cell, value in scores_of(same, cells).items())
+            row += [shown(mean_score(same, "all")), f"{better} of {len(same)}"]
+        rows.append([*row, median_seconds(own), count_of_failures(own), notes()[name]])
+    if not rows:
+        return []
+    told = "Run on fewer masked tables, beside mcframe on the same ones:"
+    return ["", told, "", *markdown(header, rows)]
+
+
+def scores_of(runs, cells):
+    """The scores of a method by masked table, of those that did not fail."""
+    return {
+        cell_of(run): score(run["columns"])
+        for run in runs
+        if cell_of(run) in cells and "failed" not in run
+    }
+
+
+def median_seconds(runs):
+    """The median of the seconds, as text."""
+    seconds = [run["seconds"] for run in runs if "seconds" in run]
+    return f"{statistics.median(seconds):.2g}" if seconds else "–"
+
+
+def count_of_failures(runs):
+    """How many of the runs failed, as text, empty where none did."""
+    n_failed = sum("failed" in run for run in runs)
+    return f"{n_failed} of {len(runs)}" if n_failed else ""
 
 
 def of(runs, **wanted):
@@ -122,7 +178,7 @@ def mean_ranks(runs, names):
     """
     found = {}
     for run in runs:
-        cell = found.setdefault((run["table"], run["share"], run["seed"]), {})
+        cell = found.setdefault(cell_of(run), {})
         value = None if "failed" in run else score(run["columns"])
         cell[run["method"]] = np.inf if value is None else value
     complete = {key: cell for key, cell in found.items() if len(cell) == len(names)}
