@@ -157,7 +157,7 @@ def test_methods_of_fewer_masked_tables_are_compared_on_these(script):  # noqa: 
     assert "Ranks are means over 2 masked tables." in lines[0]
     assert any(line.startswith("| mc.complete | 1.5 | 0.7 |") for line in lines)
     [forest] = [line for line in lines if line.startswith("| missForest |")]
-    assert forest.startswith("| missForest | 1 | 0.4 | 0.5 | 0 of 1 | 1 |")
+    assert forest.startswith("| missForest | 1 | 0.4 | 0.5 | 0 | 1 |")
 
 
 # What needs no other package than mcframe does.

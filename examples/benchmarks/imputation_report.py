@@ -82,7 +82,7 @@ def summary(runs, about):
     rows += [[name, *[""] * (len(header) - 2), why] for name, why in absent.items()]
     told = [f"{seeds_of(runs).capitalize()}. Ranks are means over {n_cells} masked tables.", ""]
     told += markdown(header, rows)
-    return told + beside_ours(runs, [name for name in names if name not in everywhere])
+    return told + (beside_ours(runs) if everywhere != names else [])
 
 
 def by_table(runs):
@@ -110,37 +110,34 @@ def cell_of(run):
     return run["table"], run["share"], run["seed"]
 
 
-def beside_ours(runs, names):
-    """The table of methods that were run on fewer masked tables, beside mcframe on the same."""
+def beside_ours(runs):
+    """The table of the others beside mcframe on the masked tables that both were run on."""
     ours = [method.name for method in METHODS if method.ours and of(runs, method=method.name)]
     header = ["method", "masked tables", "score"]
     header += [text for name in ours for text in (name, "is better on")]
     header += ["seconds", "failed", "note"]
     rows = []
-    for name in names:
-        own = of(runs, method=name)
-        cells = {cell_of(run) for run in own if "failed" not in run}
-        row = [name, str(len(cells)), shown(mean_score(own, "all"))]
-        errors = scores_of(own, cells)
+    for name in methods_of(runs):
+        if name in ours:
+            continue
+        answers = {one: scores_of(of(runs, method=one)) for one in (name, *ours)}
+        cells = set.intersection(*map(set, answers.values()))
+        here = [run for run in runs if cell_of(run) in cells]
+        row = [name, str(len(cells)), shown(mean_score(of(here, method=name), "all"))]
         for reference in ours:
-            theirs = of(runs, method=reference)
-            same = [run for run in theirs if cell_of(run) in cells]
-            better = sum(value < errors[cell] for cell, value in scores_of(same, cells).items())
-            row += [shown(mean_score(same, "all")), f"{better} of {len(same)}"]
+            better = sum(answers[reference][cell] < answers[name][cell] for cell in cells)
+            row += [shown(mean_score(of(here, method=reference), "all")), str(better)]
+        own = of(runs, method=name)
         rows.append([*row, median_seconds(own), count_of_failures(own), notes()[name]])
-    if not rows:
+    if not ours or not rows:
         return []
-    told = "Run on fewer masked tables, beside mcframe on the same ones:"
+    told = "Beside mcframe, on the masked tables that both were run on and that did not fail:"
     return ["", told, "", *markdown(header, rows)]
 
 
-def scores_of(runs, cells):
+def scores_of(runs):
     """The scores of a method by masked table, of those that did not fail."""
-    return {
-        cell_of(run): score(run["columns"])
-        for run in runs
-        if cell_of(run) in cells and "failed" not in run
-    }
+    return {cell_of(run): score(run["columns"]) for run in runs if "failed" not in run}
 
 
 def median_seconds(runs):
