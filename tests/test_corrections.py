@@ -286,3 +286,61 @@ def test_draws_with_terms_keep_these(corrected):
         pooled = mc.pool.formula("product ~ u + v + u:v", answer.draws(5, terms=["u:v"]))
         slope = dict(zip(pooled.names, np.ravel(pooled.estimate), strict=True))["u:v"]
         assert slope == pytest.approx(1.0, abs=0.1)
+
+
+# Columns that depend on x and u in curves and steps, of n rows.
+CURVED = {
+    "square": lambda x, u, noise: x**2 + 0.2 * noise,
+    "spending": lambda x, u, noise: np.where(np.abs(x) < 0.6, 0.0, np.exp(u)),
+    "loss": lambda x, u, noise: np.where(u > 0.0, -3.5, x**3),
+    "skewed": lambda x, u, noise: np.exp(2.0 * x + 0.3 * u**2),
+    "share": lambda x, u, noise: 1.0 / (1.0 + np.exp(-x * u)),
+    "far off": lambda x, u, noise: 1e9 * x**2 + 1e12,
+    "level": lambda x, u, noise: np.digitize(x**2, [0.3, 1.0, 2.0]).astype(float),
+    "label": lambda x, u, noise: pd.Categorical(np.where(np.abs(u) + noise > 0.7, "yes", "no")),
+    "kind": lambda x, u, noise: pd.Categorical(np.digitize(x * u, [-0.5, 0.5]).astype(str)),
+}
+
+
+def drawn_table(seed):
+    """A table of curved columns of any scale, whole and with gaps, and options of its rows."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(90, 400))
+    x, u, noise = rng.standard_normal((3, n))
+    columns = {"x": x * 10.0 ** rng.uniform(-8.0, 8.0), "u": u}
+    for name in rng.permutation(list(CURVED))[: rng.integers(3, 8)]:
+        columns[str(name)] = CURVED[str(name)](x, u, noise)
+    frame = pd.DataFrame(columns)
+    options = {"row_weights": 10.0 ** rng.uniform(-3.0, 3.0, n)} if rng.random() < 0.3 else {}
+    return frame, frame.mask(rng.random(frame.shape) < rng.choice([0.1, 0.3, 0.5])), options
+
+
+@pytest.mark.parametrize(
+    "first", [0, 24, *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 140, 4))]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_corrections_of_drawn_tables(first, tmp_path):
+    held, n_corrected = [], 0
+    for seed in range(first, first + 4):
+        whole, frame, options = drawn_table(seed)
+        completed = mc.complete(frame, nonlinear=True, **options)
+        n_corrected += int(completed.report()["error_uncorrected"].notna().sum())
+        lower, upper = completed.interval(0.9)
+        for name in lower:
+            at = frame[name].isna()
+            assert (lower[name][at] <= upper[name][at]).all(), (seed, name)
+            held.append(((lower[name] <= whole[name]) & (whole[name] <= upper[name]))[at])
+            assert (completed.sd[name][at] >= 0.0).all(), (seed, name)
+        for draw in completed.draws(2):
+            assert draw.notna().all().all()
+            for name in {"spending", "share", "skewed"} & {*frame}:
+                assert draw[name].min() >= 0.0, (seed, name)
+        again = mc.load(completed.save(tmp_path / "completed.npz"))
+        pd.testing.assert_frame_equal(again.table, completed.table)
+        pd.testing.assert_frame_equal(again.complete_rows(frame), completed.complete_rows(frame))
+        for name in frame.select_dtypes("number"):
+            filled = completed.complete_rows(frame)[name]
+            distance = np.abs(filled - completed.table[name]).max()
+            assert distance <= 1e-6 * whole[name].std(), (seed, name)
+    assert n_corrected > 0
+    assert 0.86 < np.mean(np.concatenate(held)) < 0.99
