@@ -465,16 +465,20 @@ def test_limits_without_a_solution_are_named():
 
 
 def test_draws_are_as_uncertain_as_intervals_say():
-    """Numbers that others determine said that all predictions are sure (a mixture's draws)."""
-    rng = np.random.default_rng(0)
-    groups = rng.integers(0, 20, 200)
-    means = 0.6 * rng.standard_normal((20, 3))
-    parts = means[groups] + rng.multivariate_normal(np.zeros(3), 0.5 * np.eye(3) + 0.5, 200)
+    """Numbers that others determine said that all predictions are sure (a mixture's draws).
+
+    Of 200 rows the ratio below was .7 to 1.9, with the mean 1.14 (12 tables); so there are 800.
+    """
+    rng = np.random.default_rng(2)
+    groups = rng.integers(0, 80, 800)
+    means = 0.6 * rng.standard_normal((80, 3))
+    parts = means[groups] + rng.multivariate_normal(np.zeros(3), 0.5 * np.eye(3) + 0.5, 800)
     truth = pd.DataFrame(parts, columns=PARTS)
     truth["total"] = truth[PARTS].sum(axis=1)
     missing = rng.random(truth.shape) < 0.25
     missing[missing.all(axis=1), 0] = False
     done = mc.complete(truth.mask(missing), relations=[SUM])
+    assert done.chosen.components > 1
     draws = np.array([table[list(truth)].to_numpy() for table in done.draws(20)])
     free = missing & (missing.sum(axis=1) > 1)[:, None]
     errors = np.mean(np.square(truth.to_numpy() - draws.mean(axis=0))[free])
