@@ -46,9 +46,13 @@ def some_rows(n_components, d=5):
 
 @pytest.mark.parametrize("n_components", [1, 3])
 @pytest.mark.parametrize("batch", [20, 10**6])
-def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, batch, monkeypatch):
+@pytest.mark.parametrize("least", [1, 10**9])
+def test_numbers_left_out_are_predicted_as_if_they_were_missing(
+    n_components, batch, least, monkeypatch
+):
     """One by one, those of one owner together; against the posterior of rows without them."""
     monkeypatch.setattr(row_mixtures, "BATCH_NUMBERS", batch)
+    monkeypatch.setattr(row_mixtures, "LEAST_NUMBERS_OF_PATTERN", least)
     values, rows = drawn(), some_rows(n_components)
     values[:, 2][np.isnan(values[:, 1])] = np.nan
     values[:, 1][np.isnan(values[:, 2])] = np.nan

@@ -25,10 +25,9 @@ from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 
 import mcframe as mc
+from mcframe.tables.corrections import FEWEST_ENTRIES
 
 DRAWS = 10
-# Columns of so many rows have no corrections.
-FEWEST_ROWS = 60
 # A line that took less was read off from what another one had computed.
 LEAST_SECONDS = 1e-3
 BY_CELL = ("MCAR", "MAR", "uneven rows", "self-masking")
@@ -242,7 +241,7 @@ def lines():
         (
             f"pooled coefficients, {n} rows, {m}",
             "95 %",
-            (PEERS[0], CORRECTED, *PEERS[1:]) if n > FEWEST_ROWS else PEERS,
+            (PEERS[0], CORRECTED, *PEERS[1:]) if n > FEWEST_ENTRIES else PEERS,
             lambda s, w, n=n, m=m: pooled("linear", n, m, False, s, w),
         )
         for n in (50, 200)

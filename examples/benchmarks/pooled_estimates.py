@@ -7,7 +7,7 @@ import numpy as np
 from pages import markdown, write_part
 from runs import Runs
 
-__all__ = ["repeat", "simulate_and_write", "table"]
+__all__ = ["simulate_and_write"]
 
 METHOD = "all ways"
 

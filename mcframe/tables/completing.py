@@ -140,8 +140,8 @@ def complete(
         there are none.
     nonlinear : bool, default False
         Whether columns of the posterior are corrected by trees; see below. Worth it where
-        relations are curved or step, and in tables of a thousand rows and more. It takes 1.4 to
-        3.3 times the time, and with 78 columns 5.3 times.
+        relations are curved or step, and in tables of a thousand rows and more. It takes 1.1 to
+        5.3 times the time, the more with many columns and few rows.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
