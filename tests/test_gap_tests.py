@@ -65,7 +65,7 @@ def test_nearly_constant_numbers_are_counted_for_a_normal_sum_of_ranks_would_err
     numbers = np.zeros((400, 1))
     numbers[:3, 0] = [1.0, 2.0, 3.0]
     missing = np.arange(400) < 40
-    p_values, _ = RankedNumbers.of(numbers, None).compared(missing)
+    (p_values,), _ = RankedNumbers.of(numbers, None).compared(missing[None])
     exact = scipy.stats.hypergeom.pmf(3, 400, 3, 40)
     assert p_values[0] == pytest.approx(2.0 * exact)
     by_ranks = scipy.stats.mannwhitneyu(numbers[:40, 0], numbers[40:, 0]).pvalue
@@ -97,9 +97,9 @@ def test_false_alarms_are_at_most_at_the_level(together):
         if together:
             hidden = (rng.random((150, 1)) < 0.3) & (rng.random(numbers.shape) < 0.9)
         whole = RankedNumbers.of(np.where(hidden, np.nan, numbers), None)
-        p_values = {}
+        p_values, of_columns = {}, whole.compared(hidden.T)[0]
         for k in range(4):
-            pairs = np.delete(whole.compared(hidden[:, k])[0], k)
+            pairs = np.delete(of_columns[k], k)
             if not np.all(np.isnan(pairs)):
                 p_values[k] = np.count_nonzero(~np.isnan(pairs)) * np.nanmin(pairs)
         alarms += any(p_value <= 0.05 for p_value in holm_adjusted(p_values).values())
@@ -114,8 +114,8 @@ def test_in_groups_that_differ_groups_are_the_draws():
         rng = np.random.default_rng(seed)
         values = rng.normal(size=(20, 1))[labels] + rng.normal(size=(300, 1))
         missing = rng.random(300) < 1.0 / (1.0 + np.exp(1.0 - 1.5 * rng.normal(size=20)[labels]))
-        by_groups += RankedNumbers.of(values, groups.numbers).compared(missing)[0][0] < 0.05
-        by_rows += RankedNumbers.of(values, None).compared(missing)[0][0] < 0.05
+        by_groups += RankedNumbers.of(values, groups.numbers).compared(missing[None])[0][0, 0] < 0.05
+        by_rows += RankedNumbers.of(values, None).compared(missing[None])[0][0, 0] < 0.05
     assert by_groups <= 8
     assert by_rows > 15
 

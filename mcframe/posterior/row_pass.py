@@ -33,6 +33,9 @@ LEAST_DENSE_SHARE, DENSE_CELL_COST = 0.1, 6.0
 # bounds of an earlier sweep are not known; and the change of the means, over their size, that ends
 # them.
 MEAN_TOLERANCE = 1e-9
+# The Gaussians of rows of which something was asked are kept in tables with at most so many means
+# and covariances: each column of a table is asked by itself, of almost the same rows.
+MOST_KEPT_NUMBERS = 16_000_000
 
 
 @attrs.frozen(eq=False)
@@ -165,7 +168,8 @@ class RowPass:
 
     ``values`` and ``precisions`` are a Gaussian observation of each number of z, precisions yet to
     be divided by learned noise variances. ``refresh`` overwrites them in place. Of the chunks of
-    rows that are ``unsettled`` they have to be found given the columns, by ``settle``.
+    rows that are ``unsettled`` they have to be found given the columns, by ``settle``. Gaussians
+    of chunks that were asked for are ``kept``.
     """
 
     observed: Observed
@@ -173,6 +177,7 @@ class RowPass:
     values: Array
     precisions: Array
     unsettled: set[int] = attrs.field(factory=set)
+    kept: dict[int, Gaussians] = attrs.field(factory=dict)
 
     @cached_property
     def column_products(self) -> Array:
@@ -401,7 +406,13 @@ class RowPass:
         if chunk in self.unsettled:
             self.settle(first, last)
             self.unsettled.discard(chunk)
-        return first, last, self.gaussians(first, last)
+        gaussians = self.kept.get(chunk)
+        if gaussians is None:
+            gaussians = self.gaussians(first, last)
+            width = self.state.design.width
+            if self.observed.shape[0] * width * (width + 1) <= MOST_KEPT_NUMBERS:
+                self.kept[chunk] = gaussians
+        return first, last, gaussians
 
     def settle(self, first: int, last: int) -> None:
         """Find rows and the bounds of their entries given each other, the columns as they are.

@@ -1,6 +1,7 @@
 """Tests of whether the gaps of columns depend on what other columns hold."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -90,25 +91,35 @@ class GapTests:
         of_rows = None if groups is None else groups.numbers[rows]
         whole = RankedNumbers.of(np.column_stack(numbers), of_rows)
         by_name = {column.name: column for column in columns}
-        tested = {}
-        for k, column in enumerate(columns):
-            missing = (column.column.missing & ~column.column.limited)[rows]
-            ranked = whole
-            if column.condition is not None:  # a value that does not apply is not missing
-                condition = by_name.get(column.condition.column)
-                if condition is None:
-                    continue
-                applies = values_equal(condition.column, column.condition.equals)[rows]
-                missing, ranked = missing[applies], whole.at(applies)
-            if min(np.count_nonzero(missing), np.count_nonzero(~missing)) >= FEWEST_COMPARED:
-                p_values, differences = ranked.compared(missing)
+        gaps = np.array([(part.column.missing & ~part.column.limited)[rows] for part in columns])
+        applies = np.array([rows_that_apply(column, by_name)[rows] for column in columns])
+        tested: dict[int, tuple[list[float], list[float]]] = {}
+        for population in np.unique(applies, axis=0):  # a value that does not apply is not missing
+            members = np.flatnonzero((applies == population).all(axis=1))
+            missing = gaps[np.ix_(members, population)]
+            with_gap = np.count_nonzero(missing, axis=1)
+            enough = np.minimum(with_gap, missing.shape[1] - with_gap) >= FEWEST_COMPARED
+            if not enough.any():
+                continue
+            ranked = whole if population.all() else whole.at(population)
+            answers = ranked.compared(missing[enough])
+            for k, p_values, differences in zip(members[enough], *answers, strict=True):
                 p_values[column_of_number == k] = np.nan
-                tested[column.name] = least_of_columns(p_values, differences, column_of_number)
-        shape = len(tested), len(columns)
-        p_values, differences = (
-            np.reshape([answers[part] for answers in tested.values()], shape) for part in (0, 1)
-        )
-        return cls(tuple(tested), tuple(by_name), p_values, differences)
+                tested[int(k)] = least_of_columns(p_values, differences, column_of_number)
+        shape, places = (len(tested), len(columns)), sorted(tested)
+        least, of_least = (np.reshape([tested[k][part] for k in places], shape) for part in (0, 1))
+        return cls(tuple(columns[k].name for k in places), tuple(by_name), least, of_least)
+
+
+def rows_that_apply(column: DeclaredColumn, by_name: Mapping[Any, DeclaredColumn]) -> Mask:
+    """The rows to which a column applies; none if its condition is in no block."""
+    applies: Mask = np.ones(column.codes.size, dtype=bool)
+    if column.condition is None:
+        return applies
+    condition = by_name.get(column.condition.column)
+    if condition is None:
+        return ~applies
+    return values_equal(condition.column, column.condition.equals)
 
 
 @attrs.frozen(eq=False)
@@ -123,8 +134,8 @@ class RankedNumbers:
         The groups of the rows.
     ranks : array (n x d)
         Ranks less their mean, ties with the mean of theirs; 0 where missing.
-    is_another : mask (n x d)
-        True where a number is another one than the most frequent one of its column.
+    is_another : array (n x d)
+        1 where a number is another one than the most frequent one of its column, 0 elsewhere.
     is_counted : mask (d,)
         True of columns of two numbers.
     """
@@ -132,13 +143,13 @@ class RankedNumbers:
     numbers: Array
     groups: IntArray | None
     ranks: Array
-    is_another: Mask
+    is_another: Array
     is_counted: Mask
 
     @classmethod
     def of(cls, numbers: Array, groups: IntArray | None) -> "RankedNumbers":
         """The ranks of numbers (n x d)."""
-        ranks, is_another = np.zeros(numbers.shape), np.zeros(numbers.shape, dtype=bool)
+        ranks, is_another = np.zeros((2, *numbers.shape))
         is_counted = np.zeros(numbers.shape[1], dtype=bool)
         for k, column in enumerate(numbers.T):
             rows = np.flatnonzero(~np.isnan(column))
@@ -152,15 +163,23 @@ class RankedNumbers:
             is_counted[k] = values.size == 2
         return cls(numbers, groups, ranks, is_another, is_counted)
 
+    @cached_property
+    def observed(self) -> Array:
+        """1 where a number is observed, 0 elsewhere (n x d)."""
+        return (~np.isnan(self.numbers)).astype(np.float64)
+
     def at(self, rows: Mask) -> "RankedNumbers":
         """The ranks among some of the rows."""
         return self.of(self.numbers[rows], None if self.groups is None else self.groups[rows])
 
     def compared(self, missing: Mask) -> tuple[Array, Array]:
-        """P-values (d,) and differences (d,) of numbers between rows with a gap and without."""
-        observed = ~np.isnan(self.numbers)
-        n, with_gap = (np.count_nonzero(part, axis=0) for part in (observed, observed[missing]))
-        smaller, sums = np.minimum(with_gap, n - with_gap), np.sum(self.ranks[missing], axis=0)
+        """P-values (q x d) and differences (q x d) of numbers between rows with a gap and without.
+
+        ``missing`` (q x n) has the gaps of q columns.
+        """
+        gaps, n = missing.astype(np.float64), np.sum(self.observed, axis=0)
+        with_gap, sums = gaps @ self.observed, gaps @ self.ranks
+        smaller = np.minimum(with_gap, n - with_gap)
         with np.errstate(divide="ignore", invalid="ignore"):
             differences = 2.0 * sums / (with_gap * (n - with_gap))
             if self.groups is None:
@@ -169,26 +188,32 @@ class RankedNumbers:
                 steps = np.maximum(np.abs(sums) - 0.5, 0.0)  # ranks are whole or halves
                 p_values = 2.0 * scipy.special.ndtr(-steps / np.sqrt(variances))
             else:
-                residuals = np.where(observed, missing[:, None] - with_gap / n, 0.0)
-                groups, places = np.unique(self.groups, return_inverse=True)
-                membership = scipy.sparse.csr_array(
-                    (np.ones(places.size), (places, np.arange(places.size)))
-                )
-                parts = membership @ (residuals * self.ranks)
-                variances = np.sum(np.square(parts), axis=0)
+                groups, membership = self.membership
+                variances = np.empty(sums.shape)
+                for k, of_column in enumerate(gaps):
+                    shares = of_column[:, None] - with_gap[k] / n
+                    residuals = np.where(self.observed > 0.0, shares, 0.0)
+                    variances[k] = np.sum(np.square(membership @ (residuals * self.ranks)), axis=0)
                 t = np.abs(sums) / np.sqrt(variances)
-                p_values = 2.0 * scipy.stats.t.sf(t, groups.size - 1.0)
+                p_values = 2.0 * scipy.stats.t.sf(t, groups - 1.0)
         if self.groups is None:
-            others = np.count_nonzero(self.is_another, axis=0)
+            others = np.sum(self.is_another, axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 few = self.is_counted | (smaller * others / n < FEWEST_EXPECTED)
-            counts = np.count_nonzero(self.is_another[missing], axis=0)[few]
-            urn = n[few], others[few], with_gap[few]
+            counts = (gaps @ self.is_another)[few]
+            urn = [np.broadcast_to(part, few.shape)[few] for part in (n, others, with_gap)]
             fewer = scipy.stats.hypergeom.cdf(counts, *urn)
             more = scipy.stats.hypergeom.sf(counts - 1, *urn)
             p_values[few] = np.minimum(1.0, 2.0 * np.minimum(fewer, more))  # Fisher's test
         p_values[(smaller < FEWEST_COMPARED) | ~(variances > 0.0)] = np.nan
         return p_values, differences
+
+    @cached_property
+    def membership(self) -> tuple[int, scipy.sparse.csr_array]:
+        """The number of groups, and a matrix (groups x n) whose products add up their rows."""
+        groups, places = np.unique(self.groups, return_inverse=True)
+        ones = np.ones(places.size)
+        return groups.size, scipy.sparse.csr_array((ones, (places, np.arange(places.size))))
 
 
 def compared_numbers(column: DeclaredColumn) -> Array:
