@@ -744,7 +744,7 @@ def completes(draw):
             [None, None, [1, 2, 3] * 8, [1, 2] * 12, [*range(24)], *nw.from_native(table).columns]
         ),
         "where": st.sampled_from([None, None, None, "half", "nowhere", True]),
-        "nonlinear": st.sampled_from([False, False, True]),
+        "nonlinear": st.sampled_from([None, None, False, True]),
         "row_weights": st.sampled_from(
             [*[None] * 4, *ROW_WEIGHTS, *nw.from_native(table).columns, [0.0] * 24]
         ),

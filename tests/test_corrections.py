@@ -39,7 +39,7 @@ def engine_rows(completed):
 def corrected():
     """The whole table, the incomplete one, and what fills it with and without corrections."""
     whole, frame = bent()
-    return whole, frame, mc.complete(frame), mc.complete(frame, nonlinear=True)
+    return whole, frame, mc.complete(frame, nonlinear=False), mc.complete(frame)
 
 
 def errors_of(completed, whole, frame, name):
@@ -82,7 +82,7 @@ def test_without_a_correction_the_answer_is_the_same(monkeypatch):
     numbers = rng.multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), 300)
     frame = pd.DataFrame(numbers, columns=["a", "b", "c"])
     frame["b"] = frame["b"].mask(rng.random(300) < 0.2)
-    plain, completed = mc.complete(frame), mc.complete(frame, nonlinear=True)
+    plain, completed = mc.complete(frame, nonlinear=False), mc.complete(frame)
     assert engine_rows(completed).corrections is None
     pd.testing.assert_frame_equal(plain.table, completed.table)
     pd.testing.assert_frame_equal(plain.report(), completed.report())
@@ -114,7 +114,7 @@ def test_both_parts_of_a_number_beside_a_point_mass_are_corrected():
     amount = np.where(np.abs(x) < 0.7, 0.0, 2.0 + u**2 + 0.2 * rng.standard_normal(800))
     whole = pd.DataFrame({"x": x, "u": u, "amount": amount})
     frame = whole.assign(amount=whole["amount"].mask(rng.random(800) < 0.3))
-    plain, completed = mc.complete(frame), mc.complete(frame, nonlinear=True)
+    plain, completed = mc.complete(frame, nonlinear=False), mc.complete(frame)
     before, after = (errors_of(answer, whole, frame, "amount") for answer in (plain, completed))
     assert after < 0.7 * before
     corrections = engine_rows(completed).corrections.columns

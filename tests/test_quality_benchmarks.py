@@ -161,7 +161,7 @@ def test_methods_of_fewer_masked_tables_are_compared_on_these(script):  # noqa: 
 
 
 # What needs no other package than mcframe does.
-OWN = ("mc.complete", "mc.complete, nonlinear=True", "mean and mode", "KNNImputer")
+OWN = ("mc.complete", "mc.complete, nonlinear=False", "mean and mode", "KNNImputer")
 OWN += ("IterativeImputer", "IterativeImputer, forests", "missForest")
 
 

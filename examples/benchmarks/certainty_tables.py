@@ -45,8 +45,8 @@ def completed(frame, seed, **options):
 
 def draws_of(frame, method, seed, terms=None):
     """Completed tables of a method, or None where it is not installed."""
-    if method in ("mcframe", CORRECTED):
-        answer = completed(frame, seed, nonlinear=method == CORRECTED)
+    if method in ("mcframe", UNCORRECTED):
+        answer = completed(frame, seed, nonlinear=method != UNCORRECTED)
         with_terms = terms and "terms" in inspect.signature(answer.draws).parameters
         more = {"terms": terms} if with_terms else {}
         return answer.draws(DRAWS, random_state=seed, **more)
@@ -82,7 +82,7 @@ def draws_of(frame, method, seed, terms=None):
 
 
 PEERS = ("mcframe", "IterativeImputer", "statsmodels MICE", "miceforest")
-CORRECTED = "mcframe, nonlinear=True"
+UNCORRECTED = "mcframe, nonlinear=False"
 
 
 def cells(mechanism, seed, method):
@@ -241,7 +241,7 @@ def lines():
         (
             f"pooled coefficients, {n} rows, {m}",
             "95 %",
-            (PEERS[0], CORRECTED, *PEERS[1:]) if n > FEWEST_ENTRIES else PEERS,
+            (PEERS[0], UNCORRECTED, *PEERS[1:]) if n > FEWEST_ENTRIES else PEERS,
             lambda s, w, n=n, m=m: pooled("linear", n, m, False, s, w),
         )
         for n in (50, 200)
@@ -251,7 +251,7 @@ def lines():
         (
             f"pooled {analysis}, {m}" + ", terms= given" * with_terms,
             "95 %",
-            PEERS[:1] if with_terms else (PEERS[0], CORRECTED, *PEERS[1:]),
+            PEERS[:1] if with_terms else (PEERS[0], UNCORRECTED, *PEERS[1:]),
             lambda s, w, a=analysis, m=m, t=with_terms: pooled(a, 200, m, t, s, w),
         )
         for analysis, m in (("square", "MAR"), ("product", "MCAR"))

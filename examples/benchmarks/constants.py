@@ -377,7 +377,7 @@ def tasks():
     made["table with gaps together"] = completed(mixed_frame(150, 2, "together"))
     made["table of clusters"] = completed(skewed_frame(200, 3))
     made["table of groups"] = completed(mixed_frame(150, 5), groups=np.arange(150) % 12)
-    made["table that bends"] = completed(bent_frame(400, 6), nonlinear=True)
+    made["table that bends"] = completed(bent_frame(400, 6))
     made["wide table"] = completed(pd.DataFrame(low_rank((30, 160), 3, 0.2, 4)))
     return made
 

@@ -397,14 +397,14 @@ class Complete(Imputer):
         return completed(frame)
 
 
-class CompleteByTrees(Complete):
-    """The same with its correction by trees."""
+class CompleteWithoutTrees(Complete):
+    """The same without its correction by trees."""
 
-    name = "mc.complete, nonlinear=True"
+    name = "mc.complete, nonlinear=False"
 
     def filled(self, frame):
         """One line, and an option."""
-        return completed(frame, nonlinear=True)
+        return completed(frame, nonlinear=False)
 
 
 def completed(frame, **options):
@@ -418,7 +418,7 @@ def completed(frame, **options):
 
 METHODS = (
     Complete(),
-    CompleteByTrees(),
+    CompleteWithoutTrees(),
     Constant(),
     Neighbours(),
     Iterative(),

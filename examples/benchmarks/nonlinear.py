@@ -1,4 +1,4 @@
-"""Corrections by trees: ``mc.complete`` with ``nonlinear=True`` beside its default, and peers.
+"""Corrections by trees: ``mc.complete`` with them and without (``nonlinear=False``), and peers.
 
     MCFRAME_DATA=... OMP_NUM_THREADS=1 python examples/benchmarks/nonlinear.py [--seeds 0 1]
         [--shares 0.1 0.3] [--tables concrete ...] [--page] [--out DIR]
@@ -28,7 +28,7 @@ from mixed_tables import CURVED, DEVELOPMENT, NUMBER, Coded, table, toy
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 
-PLAIN, CORRECTED = "mc.complete", "nonlinear=True"
+PLAIN, CORRECTED = "nonlinear=False", "mc.complete"
 PEERS = ("IterativeImputer", "missForest")
 LEAST_PROBABILITY = 1e-4
 

@@ -138,8 +138,9 @@ def add_verbs(commands: Subparsers) -> None:
     )
     command.add_argument(
         "--nonlinear",
-        action="store_true",
-        help="correct columns by regression trees where held-out entries gain by them",
+        action=argparse.BooleanOptionalAction,
+        help="correct columns by regression trees where held-out entries gain by them (default:"
+        " where the table allows it)",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)

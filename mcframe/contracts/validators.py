@@ -310,7 +310,7 @@ def processes_of(value: object, what: str) -> int:
     return n_processes
 
 
-def progress_of(value: object, what: str) -> bool | None:
+def optional_switch(value: object, what: str) -> bool | None:
     """True, False, or None, or a ``ModelError``."""
     if value is None or isinstance(value, bool | np.bool_):
         return None if value is None else bool(value)
@@ -363,7 +363,7 @@ class Options:
     max_iter = Option("max_iter", iterations_of)
     max_seconds = Option("max_seconds", seconds_of)
     random_state = Option("random_state", seed_of)
-    progress = Option("progress", progress_of)
+    progress = Option("progress", optional_switch)
     callback = Option("callback", function_of_record)
     n_jobs = Option("n_jobs", threads_of)
     n_processes = Option("n_jobs", processes_of)  # of verbs that make many fits
@@ -371,7 +371,7 @@ class Options:
     level = Option("level", probability)
     confidence_level = Option("confidence_level", probability)
     on_average = Option("on_average", switch)
-    nonlinear = Option("nonlinear", switch)
+    nonlinear = Option("nonlinear", optional_switch)
     trend = Option("trend", partial(whole, least=0, most=MOST_TREND))
     share = Option("share", probability)
 

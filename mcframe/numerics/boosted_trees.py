@@ -11,7 +11,7 @@ from mcframe.contracts.stored_classes import stored
 
 # Trees, leaves of a tree, the shrinkage of a tree, the share of the features that a split may
 # take, and the bins of a feature.
-TREES, LEAVES, SHRINKAGE, FEATURE_SHARE, BINS = 60, 6, 0.1, 0.6, 64
+TREES, LEAVES, SHRINKAGE, FEATURE_SHARE, BINS = 30, 6, 0.2, 0.6, 32
 # The fewest rows of a leaf: a part of all rows within these limits.
 ROWS_OVER_LEAF, FEWEST_LEAF_ROWS, MOST_LEAF_ROWS = 20, 5, 20
 # The ridge of the value of a leaf, in rows.

@@ -54,7 +54,7 @@ def complete(
     trend: int = 0,
     row_weights: Any = None,
     relations: Sequence[str | Relation] | None = None,
-    nonlinear: bool = False,
+    nonlinear: bool | None = None,
     progress: bool | None = None,
 ) -> Completion[Frame]:
     """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
@@ -138,10 +138,10 @@ def complete(
         rent", "bmi = weight / height ** 2"]``; see below. Without any, a ``UserWarning`` suggests
         identities with small whole coefficients that hold in all rows; an empty list says that
         there are none.
-    nonlinear : bool, default False
-        Whether columns of the posterior are corrected by trees; see below. Worth it where
-        relations are curved or step, and in tables of a thousand rows and more. It takes 1.1 to
-        5.3 times the time, the more with many columns and few rows.
+    nonlinear : bool, optional
+        Whether columns of the posterior are corrected by trees where relations are curved or step;
+        see below. By default they are in tables that allow it. False leaves the correction out,
+        which takes FACTORS of the time; True warns where it has no effect.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -181,8 +181,8 @@ def complete(
     In rows to which a column does not apply (``mc.only_if``), its relations do not hold. Entries
     that are held out look like missing ones: what would determine them is hidden, too.
 
-    **Corrections.** Rows that are Gaussian have linear regressions, and mixtures few curves. With
-    ``nonlinear=True`` sums of regression trees (gradient boosting: Friedman, Greedy function
+    **Corrections.** Rows that are Gaussian have linear regressions, and mixtures few curves. Unless
+    ``nonlinear`` is False, sums of regression trees (gradient boosting: Friedman, Greedy function
     approximation, Annals of Statistics 29, 2001) learn what the posterior leaves over of the
     observed numbers of each column with gaps, from the other columns as it fills them without
     that column, their gaps, and its answer. Three sums, each of two thirds of the rows, are
@@ -198,16 +198,16 @@ def complete(
 
     Two missing numbers of a row are drawn with the dependence that they have without trees. At
     least 60 entries of a column must be held out, and trees learn from at most 3,000 rows. Nothing
-    is corrected, with a ``UserWarning``, in tables that are wide or have factors, with groups,
-    with relations, or with limits of cells. With ``terms`` corrected rows propose covariates, and
+    is corrected in tables that are wide or have factors, with groups, with relations, or with
+    limits of cells (``nonlinear=True`` gives a ``UserWarning`` then). With ``terms`` corrected rows propose covariates, and
     outcomes have their regression. ``conformalize`` has intervals around answers without
     corrections.
 
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; if ``random_state`` is none of these; if ``nonlinear`` is no truth
-        value, or true for an optimum; if there are fewer than 2 groups
+        As in ``declare``; if ``random_state`` is none of these; if ``nonlinear`` is neither
+        a truth value nor None, or true for an optimum; if there are fewer than 2 groups
         (3 for the optimum), not one label for each row, or a row without one; if the method is
         neither, or is "posterior" together with a likelihood; if ``time`` names no column, one
         without numbers and dates or with gaps, or two rows of a group have the same; if a row has
@@ -290,7 +290,7 @@ def complete(
     return completed
 
 
-def refuse_options_of_posterior(time: Any, nonlinear: bool, row_weights: Any) -> None:
+def refuse_options_of_posterior(time: Any, nonlinear: bool | None, row_weights: Any) -> None:
     """Raise a ``ModelError`` where an optimum is given what the posterior of rows alone takes."""
     if row_weights is not None:
         raise ModelError(

@@ -571,8 +571,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         Gaussian. Losses and errors are missing for columns that are in no block.
         ``between_groups`` is the share of the variance of a column that lies between groups, its
         intra-class correlation, where ``groups`` were given.
-        ``error_uncorrected`` is the error that a column with a correction (``nonlinear=True``) has
-        without it, and missing of others.
+        ``error_uncorrected`` is the error that a column which trees correct has without them, and
+        missing of others.
 
         ``shift`` is by how much the true values at missing entries would have to differ from the
         filled ones on average for the mean of the column to leave its 95 % interval: in standard

@@ -15,7 +15,7 @@ from mcframe.posterior.row_corrections import ColumnCorrection, Features
 from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior
 from mcframe.runtime.machine import limits_blas
-from mcframe.tables.coding import Coding
+from mcframe.tables.coding import Choice, Coding
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import first_numbers
@@ -30,14 +30,14 @@ PARTS = 3
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
 # A correction is taken if errors at held-out entries fall by so many standard errors.
 LEAST_GAIN = 0.5
-# The same of the log losses of labels, levels and categories, whose curves are fitted to these
-# entries, too.
+# The same of labels, levels and categories, and of their log losses, since their curves are fitted
+# to these entries, too.
 LEAST_LABEL_GAIN = 2.0
 # The exponents of variances that are tried.
 EXPONENTS = tuple(np.linspace(0.0, 1.5, 7).tolist())
 # Variances depend on features only where so many entries are held out. Their trees are few, since
 # squares of errors say little; no square counts more than this times its mean.
-FEWEST_SPREADS, SPREAD_TREES, LARGEST_SPREAD = 200, 20, 20.0
+FEWEST_SPREADS, SPREAD_TREES, LARGEST_SPREAD = 200, 10, 20.0
 
 
 @attrs.frozen(eq=False)
@@ -139,8 +139,14 @@ class CorrectionData:
             missing[batch] = np.isnan(seen)
         return moments[0], moments[1], missing
 
-    def propose(self, numbers: IntArray) -> ProposedCorrection | None:
-        """The correction of numbers of one column; None if held-out entries do not gain by it."""
+    def propose(
+        self, numbers: IntArray, least_gain: float = LEAST_GAIN
+    ) -> ProposedCorrection | None:
+        """The correction of numbers of one column; None if held-out entries do not gain by it.
+
+        Their errors have to fall by more than ``least_gain`` standard errors, also on the entries
+        of the parts that have been predicted so far.
+        """
         column = int(self.column_of_number[numbers[0]])
         observed = np.all(~np.isnan(self.values[:, numbers]), axis=1)
         held: Mask = np.all(~np.isnan(self.residuals[:, numbers]), axis=1)
@@ -177,12 +183,11 @@ class CorrectionData:
                 shifts[unseen, number] = trees.predict(design[unseen])
                 shifts[part == PARTS, number] += trees.predict(design[part == PARTS]) / PARTS
             so_far = is_held & (part <= k)
-            weight = best_weight(
-                (roots * residuals)[so_far], (roots * shifts)[so_far], np.sqrt((k + 1.0) / PARTS)
-            )
+            needed = least_gain * np.sqrt((k + 1.0) / PARTS)
+            weight = best_weight((roots * residuals)[so_far], (roots * shifts)[so_far], needed)
             if weight is None:
                 return None
-        weight = best_weight((roots * residuals)[is_held], (roots * shifts)[is_held])
+        weight = best_weight((roots * residuals)[is_held], (roots * shifts)[is_held], least_gain)
         if weight is None:
             return None
         residuals, shifts = residuals[is_held], weight * shifts[is_held]
@@ -223,18 +228,17 @@ class CorrectionData:
         return tuple(models), logs
 
 
-def best_weight(residuals: Array, shifts: Array, share: float = 1.0) -> float | None:
+def best_weight(residuals: Array, shifts: Array, least_gain: float) -> float | None:
     """The weight of shifts (n x K) that leaves the least squares over, at most 1.
 
-    None if these fall by less than noise. ``share`` is the root of the share of the entries of
-    which these are, on which a gain that counts has as many standard errors less.
+    None if these fall by less than ``least_gain`` standard errors.
     """
     power = float(np.sum(np.square(shifts)))
     weight = float(np.sum(shifts * residuals)) / power if power > 0.0 else 0.0
     weight = min(weight, 1.0)
     left = np.square(residuals - weight * shifts)
     gain = np.sum(np.square(residuals) - left, axis=1)
-    return weight if weight > 0.0 and gains(gain, share * LEAST_GAIN) else None
+    return weight if weight > 0.0 and gains(gain, least_gain) else None
 
 
 def gains(differences: Array, errors: float) -> bool:
@@ -295,6 +299,8 @@ def proposed_corrections(
             numbers = np.flatnonzero(data.column_of_number == k)
             is_in_parts = isinstance(column.coding, SemiContinuous)
             parts = np.split(numbers, numbers.size) if is_in_parts else [numbers]
-            proposals = [data.propose(part) for part in parts]
+            is_choice = isinstance(column.coding, Choice)
+            least_gain = LEAST_LABEL_GAIN if is_choice else LEAST_GAIN
+            proposals = [data.propose(part, least_gain) for part in parts]
             proposed[k] = [proposal for proposal in proposals if proposal is not None]
     return proposed

@@ -271,7 +271,7 @@ def complete_by_posterior(
     row_weights: Array | None = None,
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
-    nonlinear: bool = False,
+    nonlinear: bool | None = None,
 ) -> Completion[Any]:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
 
@@ -287,8 +287,9 @@ def complete_by_posterior(
     n_folds : int
     prior_rows : float, optional
         How many rows the prior of one Gaussian counts as; by default it is chosen.
-    nonlinear : bool
-        Whether columns are corrected by what trees learn from held-out entries.
+    nonlinear : bool, optional
+        Whether columns are corrected by what trees learn from held-out entries: by default where
+        the table allows it, and with a warning where it does not if this is True.
     """
     rng = np.random.default_rng(seed)
     coded = with_means_of_groups(code(table, rng), groups)
@@ -305,11 +306,11 @@ def complete_by_posterior(
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
     calibrated = calibrate(held_out, chosen, estimated)
-    if nonlinear:
+    if nonlinear is not False:
         why = why_no_corrections(coded)
         if why is None:
             estimated, calibrated = correct(held_out, chosen, estimated, calibrated, seed)
-        else:
+        elif nonlinear:
             option = wording().either(python="nonlinear=True", command="--nonlinear")
             warn_caller(f"{option} has no effect: {why}; leave it out")
     completed = fill(chosen, estimated, calibrated)
