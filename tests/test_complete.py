@@ -8,6 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
+from sklearn.cluster import KMeans
+from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
@@ -630,6 +632,26 @@ def test_blas_has_one_thread_while_a_table_is_filled(monkeypatch):
         mc.complete(mixed(), TYPES)
     assert len(counts) > 10
     assert all(found == {1} for found in counts)
+
+
+def test_openmp_has_one_thread_where_scikit_learn_clusters_and_grows_trees(monkeypatch):
+    """Its threads wait by spinning, too: beside busy processes draws took twice as long."""
+    counts = {KMeans: [], HistGradientBoostingRegressor: []}
+    for estimator, of_estimator in counts.items():
+
+        def counted(self, *data, fit=estimator.fit, of_estimator=of_estimator, **options):
+            pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
+            of_estimator.append({pool["num_threads"] for pool in pools})
+            return fit(self, *data, **options)
+
+        monkeypatch.setattr(estimator, "fit", counted)
+    rng = np.random.default_rng(1)
+    whole = pd.DataFrame(rng.standard_normal((300, 4)), columns=list("abcd"))
+    with threadpool_limits(2, user_api="openmp"):
+        mc.complete(whole.mask(rng.random(whole.shape) < [0.0, 0.2, 0.2, 0.2]))
+    for of_estimator in counts.values():
+        assert of_estimator
+        assert all(found == {1} for found in of_estimator)
 
 
 def test_one_entry_is_said_in_the_singular():

@@ -34,7 +34,7 @@ from mcframe.posterior.rows_parameters import (
 )
 from mcframe.posterior.variational_em import EMParameters, variational_em
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
-from mcframe.runtime.machine import limits_blas
+from mcframe.runtime.machine import limits_blas, openmp_alone
 from mcframe.runtime.progress import stage
 
 # The numbers of components that are tried after one, in this order, until two in a row are worse,
@@ -331,7 +331,7 @@ def parameters_of_clusters(
     )
     cells = single.expected.conditionals(table)
     deviations = cells.means[0] - prior.mean
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), openmp_alone():
         warnings.simplefilter("ignore")  # that there are fewer different rows than clusters
         clusters = KMeans(number, n_init=3, random_state=seed % 2**32)
         labels = clusters.fit_predict(deviations / np.sqrt(np.diag(covariance)))

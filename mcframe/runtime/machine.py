@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, update_wrapper, wraps
 from itertools import pairwise
@@ -16,7 +16,7 @@ from threading import Lock
 from typing import IO, Any, TypeVar, cast
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
@@ -284,6 +284,11 @@ def limits_blas(function: FunctionT) -> FunctionT:
             return function(*arguments, **options)
 
     return cast("FunctionT", limited)
+
+
+def openmp_alone() -> AbstractContextManager[Any]:
+    """OpenMP with one thread inside, in this thread, by libraries that are imported before."""
+    return threadpool_limits(limits=1, user_api="openmp")
 
 
 @cache

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import BATCH_NUMBERS
@@ -14,7 +13,7 @@ from mcframe.numerics.row_mixtures import IncompleteRows
 from mcframe.posterior.row_corrections import ColumnCorrection, Features
 from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior
-from mcframe.runtime.machine import limits_blas
+from mcframe.runtime.machine import limits_blas, openmp_alone
 from mcframe.tables.coding import Choice, Coding
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.missingness import CoMissingness
@@ -292,7 +291,7 @@ def proposed_corrections(
     number are corrected each by itself, since the second is missing where the first is 0.
     """
     proposed = {}
-    with threadpool_limits(limits=1, user_api="openmp"):
+    with openmp_alone():
         for k, column in enumerate(columns):
             if column.neighbour is not None or not column.column.missing.any():
                 continue

@@ -211,6 +211,7 @@ class RankedNumbers:
     @cached_property
     def membership(self) -> tuple[int, scipy.sparse.csr_array]:
         """The number of groups, and a matrix (groups x n) whose products add up their rows."""
+        assert self.groups is not None
         groups, places = np.unique(self.groups, return_inverse=True)
         ones = np.ones(places.size)
         return groups.size, scipy.sparse.csr_array((ones, (places, np.arange(places.size))))
