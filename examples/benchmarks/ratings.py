@@ -28,12 +28,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from pages import DOCUMENT, markdown, write_part
+from rating_folds import THRESHOLD_RATIOS, attributes, block_of
 from runs import Runs, seeds_of
 from scipy import sparse, stats
 from scipy.special import logsumexp
 
 import mcframe as mc
 from mcframe.datasets import read_ratings
+from mcframe.datasets.readers import find_file
 
 N_SETTINGS, MOST, GOOD = 12, 10, 4.0
 MEASURES = ("rmse", "ndcg of all films", "ndcg of rated films")
@@ -75,18 +77,34 @@ def sampler(table, settings):
         yield predictive(table, factors=n_factors, method="sampler", max_iter=sweeps)
 
 
-def predictive(table, **options):
-    """What a posterior of the ratings says."""
-    block = mc.Block("ratings", mc.Gaussian(variance=None), bias=True, row_effects=True)
+def levels(table, settings):
+    """Ratings as five levels, of several distances of the thresholds."""
+    for ratio in settings:
+        yield predictive(table, ratio)
+
+
+def levels_and_attributes(table, settings):
+    """The same with what is known of users and films, and the sets of films and users."""
+    with np.load(find_file("movielens100k.npz"), allow_pickle=False) as archive:
+        known = {name: archive[name] for name in archive}
+    for side, size in zip(("user_", "item_"), table.shape, strict=True):
+        known |= {name: known[name][:size] for name in known if name.startswith(side)}
+    for ratio in settings:
+        yield predictive(table, ratio, **attributes(known, ("known", "sets")))
+
+
+def predictive(table, ratio=None, **options):
+    """What a posterior of the ratings says, as levels where there is a ratio of thresholds."""
+    block = block_of(ratio, table.data)
     model = mc.Model([block], [mc.NuclearNorm()])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         warnings.simplefilter("ignore", mc.NotConvergedWarning)
-        found = mc.posterior(model, {"ratings": table}, **options)
+        found = mc.posterior(model, {block.name: table}, **options)
     return Predictive(
-        np.asarray(found.predict("ratings")),
-        lambda *places: found.log_predictive_density("ratings", *places),
-        lambda *places: found.interval("ratings", LEVEL, *places),
+        np.asarray(found.predict(block.name)),
+        lambda *places: found.log_predictive_density(block.name, *places),
+        lambda *places: found.interval(block.name, LEVEL, *places),
     )
 
 
@@ -208,6 +226,8 @@ def implicit(table, settings):
 
 METHODS = {
     "mc.posterior": posterior,
+    "mc.posterior, levels": levels,
+    "mc.posterior, levels and attributes": levels_and_attributes,
     "mc.posterior, sampler": sampler,
     "mc.path": mcframe,
     "cmfrec": cmfrec,
@@ -218,6 +238,8 @@ METHODS = {
 # Weights descend, as paths do.
 SETTINGS = {
     "mc.posterior": ["defaults"],
+    "mc.posterior, levels": list(THRESHOLD_RATIOS),
+    "mc.posterior, levels and attributes": list(THRESHOLD_RATIOS),
     "mc.posterior, sampler": list(itertools.product((8, 12), (80, 120))),
     "mc.path": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
     "cmfrec": list(itertools.product((1.0, 4.0), (8.0, 11.0, 14.0, 17.0, 20.0, 26.0))),
