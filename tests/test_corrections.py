@@ -3,11 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import mcframe as mc
 from mcframe.numerics.boosted_trees import BoostedTrees
 from mcframe.posterior.row_corrections import ColumnCorrection
+from mcframe.tables import corrections
 
 
 def bent(rows=500, seed=0, share=0.2):
@@ -243,6 +247,60 @@ def test_long_tables_learn_from_some_of_their_rows(monkeypatch):
         for name in ("square", "hinge", "product")
     ]
     assert np.mean(gains) < 1.0
+
+
+def test_gaps_in_clusters_tell_nothing_of_other_clusters():
+    """Tenths of the rows lack three of seven columns, and the last one rises from tenth to tenth.
+
+    Gaps tell the tenth, and so the number where it is observed, but not where it is missing.
+    """
+    ratios, covered = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        values = rng.standard_normal((400, 7))
+        values[:, :6] += values[:, :1]
+        values = values[np.argsort(values[:, 6])]
+        hidden = np.array([rng.permutation(7) < 3 for _ in range(10)]).repeat(40, axis=0)
+        whole = pd.DataFrame(values, columns=list("abcdefg"))
+        gaps = hidden[:, 6]
+        plain, completed = (
+            mc.complete(whole.mask(hidden), nonlinear=nonlinear) for nonlinear in (False, None)
+        )
+        errors = [
+            np.sqrt(np.mean(np.square(answer.table["g"] - whole["g"])[gaps]))
+            for answer in (plain, completed)
+        ]
+        ratios.append(errors[1] / errors[0])
+        lower, upper = completed.interval(0.9)
+        covered.append(np.mean(((lower <= whole) & (whole <= upper))["g"][gaps]))
+    assert np.mean(ratios) < 1.1
+    assert np.mean(covered) > 0.6
+
+
+def test_rows_with_the_same_gaps_are_in_one_part():
+    rng = np.random.default_rng(0)
+    gaps, of_others = rng.random((200, 4)) < 0.5, rng.random((3, 4)) < 0.5
+    parts = corrections.parts_by_gaps(gaps, of_others)
+    assert np.ptp(np.bincount(parts, minlength=corrections.PARTS)) < 40
+    known = {row.tobytes() for row in of_others}
+    for pattern in np.unique(gaps, axis=0):
+        own = parts[(gaps == pattern).all(axis=1)]
+        is_split = np.unique(own).size == min(corrections.PARTS, own.size)
+        assert is_split if pattern.tobytes() in known else np.unique(own).size == 1
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 40, 200]), st.sampled_from([0, 1, 5]))
+@settings(max_examples=40, deadline=None)
+def test_gaps_of_rows_are_compared_by_the_usual_test_of_shares(seed, m, q):
+    rng = np.random.default_rng(seed)
+    gaps, of_others = rng.random((100, q)) < 0.3, rng.random((m, q)) < rng.choice([0.3, 0.6])
+    p_values = [1.0]
+    for a, b in zip(gaps.T, of_others.T, strict=True):
+        counts = np.array([[a.sum(), b.sum()], [(~a).sum(), (~b).sum()]])
+        if m and counts.sum(axis=1).all():
+            p_values.append(scipy.stats.chi2_contingency(counts, correction=False).pvalue)
+    wanted = min(p_values) * q <= corrections.GAPS_LEVEL if q else False
+    assert corrections.are_associated(gaps, of_others) == wanted
 
 
 @pytest.mark.parametrize("what", ["groups", "relations", "limits"])

@@ -14,8 +14,9 @@ from mcframe.posterior.row_variances import NOISE_SHARE
 class Features:
     """The features of rows that predict what is left over of the numbers of one column.
 
-    The means of all other numbers, which are the numbers themselves where they are observed;
-    whether numbers are missing; the means of the column's numbers, and the variance of the first.
+    The means of all other numbers, which are the numbers themselves where they are observed, and
+    the means of the column's numbers. If gaps count: whether numbers are missing, and the variance
+    of the column's first number, which depends on that alone.
 
     Attributes
     ----------
@@ -24,7 +25,7 @@ class Features:
     others : array of integers
         Those of all other columns.
     gaps : array of integers
-        Those of which it counts whether they are missing.
+        Those of which it counts whether they are missing; none if gaps do not count.
     """
 
     numbers: IntArray
@@ -33,11 +34,12 @@ class Features:
 
     def design(self, means: Array, variances: Array, missing: Mask) -> Array:
         """The features (n x p) from moments of all numbers, and which are missing (n x d)."""
+        known = self.numbers[:1] if self.gaps.size else self.numbers[:0]
         parts = (
             means[:, self.others],
             missing[:, self.gaps].astype(np.float64),
             means[:, self.numbers],
-            variances[:, self.numbers[:1]],
+            variances[:, known],
         )
         return np.hstack(parts)
 

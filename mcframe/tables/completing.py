@@ -190,10 +190,12 @@ def complete(
     mean ``m + w f(x)`` in the place of m, and the variance ``c T^b exp(g(x))`` in the place of T:
     w by least squares, c and b by likelihood, and trees for g, on residuals of held-out entries
     that neither the rows nor the trees have seen. Probabilities are then fitted to the corrected
-    predictions. A column keeps its correction if that lowers the squared errors of these entries
-    by more than half a standard error, and the loss in the report, which has the error without it,
-    too (``error_uncorrected``); labels, levels and categories keep it if squared errors and log
-    losses fall by two standard errors. Of numbers beside a point mass, such as 0, the chance of
+    predictions. Where rows without the column have other gaps than rows with it, as in clusters of
+    rows where some columns were not asked, gaps are no features, and rows with the same gaps are
+    in one of the thirds. A column keeps its correction if that lowers the squared errors of these
+    entries by more than half a standard error, and the loss in the report, which has the error
+    without it, too (``error_uncorrected``); labels, levels and categories keep it if squared
+    errors and log losses fall by two standard errors. Of numbers beside a point mass, such as 0, the chance of
     another number and this number are corrected each by itself. ``sd``, intervals, draws and new
     rows are those of corrected answers; a draw has one of the three sums.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
+from scipy.special import chdtrc
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import BATCH_NUMBERS
@@ -24,6 +25,11 @@ from mcframe.tables.semicontinuous import SemiContinuous
 
 # Parts of the rows: trees are fitted to all but one, and correct this one.
 PARTS = 3
+# If gaps come in clusters, such as places where some things are not measured, those of a row tell
+# where it is from, and nothing of the places where the column itself is missing. So where rows
+# without the column have other gaps than rows with it, by a test of this level, trees do not know
+# of gaps, and rows with the same gaps are in one part, unless rows without the column have them.
+GAPS_LEVEL = 0.01
 # Columns with fewer held-out entries have no correction, and trees are fitted to at most so many
 # rows.
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
@@ -161,8 +167,12 @@ class CorrectionData:
         moments = self.moments_without(column, rows)
         others = np.flatnonzero(self.column_of_number != column)
         firsts = np.delete(first_numbers(self.column_of_number), column)
-        gaps = firsts[moments[2][:, firsts].any(axis=0)]
-        features = Features(numbers, others, gaps)
+        gaps = moments[2][:, firsts]
+        of_others = np.isnan(self.values[np.ix_(~observed, firsts)])
+        part, counted = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
+        if are_associated(gaps, of_others):
+            part, counted = parts_by_gaps(gaps, of_others), counted[:0]
+        features = Features(numbers, others, counted)
         design = features.design(*moments)
         means, variances = moments[0][:, numbers], moments[1][:, numbers]
         responses = self.values[np.ix_(rows, numbers)] - means
@@ -170,9 +180,9 @@ class CorrectionData:
         weights = np.ones(rows.size) if self.row_weights is None else self.row_weights[rows]
         roots = np.sqrt(weights)[:, None]
         shifts, models = np.zeros(responses.shape), []
-        part = np.where(np.arange(rows.size) < fitted.size, np.arange(rows.size) % PARTS, PARTS)
+        is_fitted = np.arange(rows.size) < fitted.size
         for k in range(PARTS):
-            seen, unseen = (part != k) & (part < PARTS), part == k
+            seen, unseen = is_fitted & (part != k), part == k
             model = tuple(
                 BoostedTrees.fitted(design[seen], response[seen], self.seed, weights[seen])
                 for response in responses.T
@@ -180,7 +190,6 @@ class CorrectionData:
             models.append(model)
             for number, trees in enumerate(model):
                 shifts[unseen, number] = trees.predict(design[unseen])
-                shifts[part == PARTS, number] += trees.predict(design[part == PARTS]) / PARTS
             so_far = is_held & (part <= k)
             needed = least_gain * np.sqrt((k + 1.0) / PARTS)
             weight = best_weight((roots * residuals)[so_far], (roots * shifts)[so_far], needed)
@@ -225,6 +234,45 @@ class CorrectionData:
         if not gains(ratios - ratios * np.exp(-logs) - logs, LEAST_GAIN):
             return none, np.zeros(ratios.size)
         return tuple(models), logs
+
+
+def parts_by_gaps(gaps: Mask, of_others: Mask) -> IntArray:
+    """The part of each row: the same of equal gaps, unless other rows have these, too.
+
+    Parameters
+    ----------
+    gaps : mask (n x q)
+        Of the rows.
+    of_others : mask (m x q)
+        Of rows without the column.
+    """
+    packed = np.packbits(np.concatenate([of_others, gaps]), axis=1)
+    _, patterns = np.unique(packed, axis=0, return_inverse=True)
+    known, of_rows = np.split(patterns.ravel(), [len(of_others)])
+    alone = np.isin(of_rows, known)
+    groups = np.where(alone, patterns.size + np.arange(of_rows.size), of_rows)
+    _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    part_of_group, rows_of_part = np.zeros(sizes.size, dtype=np.intp), [0] * PARTS
+    for group in np.argsort(-sizes, kind="stable").tolist():  # the largest first
+        part = rows_of_part.index(min(rows_of_part))
+        part_of_group[group] = part
+        rows_of_part[part] += int(sizes[group])
+    return part_of_group[groups]
+
+
+def are_associated(gaps: Mask, of_others: Mask) -> bool:
+    """True if gaps of rows (n x q) and of other rows (m x q) clearly differ in their shares.
+
+    By the chi-square test of two shares, with Bonferroni's factor for q columns.
+    """
+    n, m = len(gaps), len(of_others)
+    if not (n and m and gaps.shape[1]):
+        return False
+    shares = np.mean(gaps, axis=0), np.mean(of_others, axis=0)
+    pooled = (n * shares[0] + m * shares[1]) / (n + m)
+    variances = pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)
+    squares = np.square(shares[0] - shares[1]) / np.where(variances > 0.0, variances, np.inf)
+    return bool(chdtrc(1, np.max(squares)) * gaps.shape[1] <= GAPS_LEVEL)
 
 
 def best_weight(residuals: Array, shifts: Array, least_gain: float) -> float | None:
