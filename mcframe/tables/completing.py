@@ -195,9 +195,9 @@ def complete(
     in one of the thirds. A column keeps its correction if that lowers the squared errors of these
     entries by more than half a standard error, and the loss in the report, which has the error
     without it, too (``error_uncorrected``); labels, levels and categories keep it if squared
-    errors and log losses fall by two standard errors. Of numbers beside a point mass, such as 0, the chance of
-    another number and this number are corrected each by itself. ``sd``, intervals, draws and new
-    rows are those of corrected answers; a draw has one of the three sums.
+    errors and log losses fall by two standard errors. Of numbers beside a point mass, such as 0,
+    the chance of another number and this number are corrected each by itself. ``sd``, intervals,
+    draws and new rows are those of corrected answers; a draw has one of the three sums.
 
     Two missing numbers of a row are drawn with the dependence that they have without trees. At
     least 60 entries of a column must be held out, and trees learn from at most 3,000 rows. Nothing
