@@ -93,11 +93,11 @@ def switched_off(variant):
         yield
 
 
-def completed_run(case):
+def completed_run(case, **options):
     """What ``mc.complete`` costs on a table, and how good its answers are."""
     frame, truth = case.hidden.frame(), case.whole
     began = time.process_time()
-    completed = mc.complete(frame)
+    completed = mc.complete(frame, **options)
     seconds = time.process_time() - began
     columns = column_scores(truth, case.hidden, case.hidden.codes_of(completed.table))
     run = {"seconds": seconds, "score": score(columns), "chosen": str(completed.chosen)}
@@ -230,11 +230,11 @@ def cells(groups, seeds):
             for name in names:
                 for pattern in PATTERNS:
                     case = real_case(name, pattern, seed)
-                    yield (group, name, pattern, seed), functools.partial(completed_run, case)
+                    yield (group, name, pattern, seed), functools.partial(completed_run, case, nonlinear=False)
         if "drawn" in groups:
             for name in DRAWN:
                 case = drawn_case(name, seed)
-                yield ("drawn", name, "as drawn", seed), functools.partial(completed_run, case)
+                yield ("drawn", name, "as drawn", seed), functools.partial(completed_run, case, nonlinear=False)
         if "labels" in groups:
             for name, load in LABELS.items():
                 for share in (0.4, 0.8):
