@@ -108,6 +108,11 @@ def completed_run(case, **options):
     )
 
 
+def uncorrected_run(case):
+    """The same without the correction by trees, which is compared by ``nonlinear.py``."""
+    return completed_run(case, nonlinear=False)
+
+
 def of_intervals(case, completed, hidden):
     """Coverage of intervals of hidden numbers, and their scores over standard deviations.
 
@@ -230,11 +235,11 @@ def cells(groups, seeds):
             for name in names:
                 for pattern in PATTERNS:
                     case = real_case(name, pattern, seed)
-                    yield (group, name, pattern, seed), functools.partial(completed_run, case, nonlinear=False)
+                    yield (group, name, pattern, seed), functools.partial(uncorrected_run, case)
         if "drawn" in groups:
             for name in DRAWN:
                 case = drawn_case(name, seed)
-                yield ("drawn", name, "as drawn", seed), functools.partial(completed_run, case, nonlinear=False)
+                yield ("drawn", name, "as drawn", seed), functools.partial(uncorrected_run, case)
         if "labels" in groups:
             for name, load in LABELS.items():
                 for share in (0.4, 0.8):
