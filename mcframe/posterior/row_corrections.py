@@ -34,12 +34,12 @@ class Features:
 
     def design(self, means: Array, variances: Array, missing: Mask) -> Array:
         """The features (n x p) from moments of all numbers, and which are missing (n x d)."""
-        known = self.numbers[:1] if self.gaps.size else self.numbers[:0]
+        of_variance = self.numbers[:1] if self.gaps.size else self.numbers[:0]
         parts = (
             means[:, self.others],
             missing[:, self.gaps].astype(np.float64),
             means[:, self.numbers],
-            variances[:, known],
+            variances[:, of_variance],
         )
         return np.hstack(parts)
 

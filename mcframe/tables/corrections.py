@@ -33,6 +33,8 @@ GAPS_LEVEL = 0.01
 # Columns with fewer held-out entries have no correction, and trees are fitted to at most so many
 # rows.
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
+# The fewest rows of a part whose rows have the same gaps.
+FEWEST_ROWS = 10
 # A correction is taken if errors at held-out entries fall by so many standard errors.
 LEAST_GAIN = 0.5
 # The same of labels, levels and categories, and of their log losses, since their curves are fitted
@@ -172,6 +174,8 @@ class CorrectionData:
         part, counted = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
         if are_associated(gaps, of_others):
             part, counted = parts_by_gaps(gaps, of_others), counted[:0]
+            if np.bincount(part[: fitted.size], minlength=PARTS).min() < FEWEST_ROWS:
+                return None  # the rows have too few gaps of their own
         features = Features(numbers, others, counted)
         design = features.design(*moments)
         means, variances = moments[0][:, numbers], moments[1][:, numbers]
@@ -248,9 +252,9 @@ def parts_by_gaps(gaps: Mask, of_others: Mask) -> IntArray:
     """
     packed = np.packbits(np.concatenate([of_others, gaps]), axis=1)
     _, patterns = np.unique(packed, axis=0, return_inverse=True)
-    known, of_rows = np.split(patterns.ravel(), [len(of_others)])
-    alone = np.isin(of_rows, known)
-    groups = np.where(alone, patterns.size + np.arange(of_rows.size), of_rows)
+    elsewhere, of_rows = np.split(patterns.ravel(), [len(of_others)])
+    is_shared = np.isin(of_rows, elsewhere)
+    groups = np.where(is_shared, patterns.size + np.arange(of_rows.size), of_rows)
     _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     part_of_group, rows_of_part = np.zeros(sizes.size, dtype=np.intp), [0] * PARTS
     for group in np.argsort(-sizes, kind="stable").tolist():  # the largest first
@@ -290,7 +294,9 @@ def best_weight(residuals: Array, shifts: Array, least_gain: float) -> float | N
 
 def gains(differences: Array, errors: float) -> bool:
     """True if the mean of the differences is above 0 by so many of its standard errors."""
-    error = float(np.std(differences)) / np.sqrt(max(differences.size, 1))
+    if not differences.size:
+        return False
+    error = float(np.std(differences)) / np.sqrt(differences.size)
     return bool(float(np.mean(differences)) > errors * error)
 
 
