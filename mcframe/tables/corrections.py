@@ -8,6 +8,7 @@ from scipy.special import chdtrc
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.validators import counted
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.boosted_trees import BoostedTrees
 from mcframe.numerics.row_mixtures import IncompleteRows
@@ -15,6 +16,7 @@ from mcframe.posterior.row_corrections import ColumnCorrection, Features
 from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior
 from mcframe.runtime.machine import limits_blas, openmp_alone
+from mcframe.runtime.progress import stage
 from mcframe.tables.coding import Choice, Coding
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.missingness import CoMissingness
@@ -171,12 +173,12 @@ class CorrectionData:
         firsts = np.delete(first_numbers(self.column_of_number), column)
         gaps = moments[2][:, firsts]
         of_others = np.isnan(self.values[np.ix_(~observed, firsts)])
-        part, counted = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
+        part, gap_features = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
         if are_associated(gaps, of_others):
-            part, counted = parts_by_gaps(gaps, of_others), counted[:0]
+            part, gap_features = parts_by_gaps(gaps, of_others), gap_features[:0]
             if np.bincount(part[: fitted.size], minlength=PARTS).min() < FEWEST_ROWS:
                 return None  # the rows have too few gaps of their own
-        features = Features(numbers, others, counted)
+        features = Features(numbers, others, gap_features)
         design = features.design(*moments)
         means, variances = moments[0][:, numbers], moments[1][:, numbers]
         responses = self.values[np.ix_(rows, numbers)] - means
@@ -345,7 +347,7 @@ def proposed_corrections(
     number are corrected each by itself, since the second is missing where the first is 0.
     """
     proposed = {}
-    with openmp_alone():
+    with openmp_alone(), stage("trees") as trees:
         for k, column in enumerate(columns):
             if column.neighbour is not None or not column.column.missing.any():
                 continue
@@ -356,4 +358,9 @@ def proposed_corrections(
             least_gain = LEAST_LABEL_GAIN if is_choice else LEAST_GAIN
             proposals = [data.propose(part, least_gain) for part in parts]
             proposed[k] = [proposal for proposal in proposals if proposal is not None]
+            n_proposed = sum(map(bool, proposed.values()))
+            trees.report(
+                f"{k + 1} of {counted(len(columns), 'column')}, {n_proposed} corrected",
+                (k + 1) / len(columns),
+            )
     return proposed
