@@ -141,8 +141,8 @@ def complete(
     nonlinear : bool, optional
         Whether columns of the posterior are corrected by trees where relations are curved or step;
         see below. By default they are in tables that allow it. False leaves the correction out: it
-        takes twice the time on average, four times with many columns and few rows. True warns
-        where it has no effect.
+        makes a fit take twice the time on average, and up to four times. True warns where it has
+        no effect.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
