@@ -357,6 +357,18 @@ def test_ratings_are_compared(tmp_path):
 
 
 @needs_data
+@pytest.mark.slow(seconds=25)
+def test_ratings_as_levels_are_compared(tmp_path):
+    names = ["mc.posterior, levels", "mc.posterior, levels and attributes"]
+    said = printed("ratings.py", "--quick", "--out", tmp_path, "--seeds", "0", "--methods", *names)
+    for run in map(json.loads, (tmp_path / "runs.jsonl").read_text().splitlines()):
+        assert 0.7 < run["rmse"] < 1.1
+        assert -1.5 < run["log density"] < -1.0
+        assert run["settings"]["rmse"] in (1.5, 2.0, 2.4)
+        assert f"| {run['method']} | " in said
+
+
+@needs_data
 def test_rankings_are_compared(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--seeds", "0", "--methods"]
     said = printed("ranking.py", *chosen, "most liked", "mc.fit, squared", "implicit")
