@@ -399,12 +399,13 @@ def drawn_table(seed):
 
 
 @pytest.mark.parametrize(
-    "first", [0, 24, *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 140, 4))]
+    ("first", "count"),
+    [(0, 4), (24, 4), pytest.param(100, 40, marks=pytest.mark.slow(seconds=80))],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_corrections_of_drawn_tables(first, tmp_path):
+def test_corrections_of_drawn_tables(first, count, tmp_path):
     held, n_corrected = [], 0
-    for seed in range(first, first + 4):
+    for seed in range(first, first + count):
         whole, frame, options, by_chance = drawn_table(seed)
         completed = mc.complete(frame, nonlinear=True, **options)
         n_corrected += int(completed.report()["error_uncorrected"].notna().sum())
