@@ -83,6 +83,22 @@ def test_columns_that_go_missing_together_say_nothing_of_each_other():
     assert tests.nearest == {"a": "c", "b": "c"}
 
 
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_columns_are_compared_together_as_each_alone(in_groups):
+    rng = np.random.default_rng(5)
+    numbers = np.round(rng.standard_normal((120, 5)), 1)
+    numbers[:, 4] = numbers[:, 4] > 1.0
+    missing = rng.random((120, 5)) < [0.0, 0.05, 0.2, 0.3, 0.5]
+    ranked = RankedNumbers.of(
+        np.where(missing, np.nan, numbers), rng.integers(0, 30, 120) if in_groups else None
+    )
+    together = ranked.compared(missing.T)
+    for k in range(5):
+        alone = ranked.compared(missing.T[k : k + 1])
+        for part, of_column in zip(together, alone, strict=True):
+            np.testing.assert_allclose(part[k], of_column[0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_false_alarms_are_at_most_at_the_level(together):
     """Of skewed columns, labels and counts with ties; gaps by chance, alone or together."""

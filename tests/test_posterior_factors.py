@@ -822,3 +822,21 @@ def test_the_noise_of_few_columns_is_found_by_default(seed):
     assert np.all(np.abs(np.log(found.noise("y"))) < 0.5)
     low, high = found.interval("y", 0.9)
     assert np.mean((low <= again) & (again <= high)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_rows_that_are_kept_say_what_rows_found_again_say(monkeypatch):
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))
+    labels = np.where(rng.random(z.shape) < 0.3, np.nan, (z > 0.0).astype(float))
+    model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [mc.NuclearNorm()])
+    answers = []
+    for most in (0, 10**6):
+        monkeypatch.setattr(rows_of, "MOST_KEPT_NUMBERS", most)
+        posterior = mc.posterior(model, {"y": labels}, factors=2)
+        columns = [(np.arange(k, 40, 3), np.full((40 - k + 2) // 3, k)) for k in range(12)]
+        of_columns = [posterior.probabilities("y", *cells) for cells in columns]
+        answers.append(
+            (np.concatenate(of_columns), len(posterior.engine.refined.rows.latest[1].kept))
+        )
+    assert [kept for _, kept in answers] == [0, 1]
+    np.testing.assert_array_equal(answers[0][0], answers[1][0])

@@ -19,7 +19,7 @@ from mcframe.runtime.machine import limits_blas, openmp_alone
 from mcframe.runtime.progress import stage
 from mcframe.tables.coding import Choice, Coding
 from mcframe.tables.declared_column import DeclaredColumn
-from mcframe.tables.missingness import CoMissingness
+from mcframe.tables.missingness import CoMissingness, ComparedShares
 from mcframe.tables.number_tables import first_numbers
 from mcframe.tables.raw_predictions import RawPredictions
 from mcframe.tables.rows_folds import HeldOutMoments
@@ -271,14 +271,13 @@ def are_associated(gaps: Mask, of_others: Mask) -> bool:
 
     By the chi-square test of two shares, with Bonferroni's factor for q columns.
     """
-    n, m = len(gaps), len(of_others)
-    if not (n and m and gaps.shape[1]):
+    if not (gaps.size and of_others.size):
         return False
-    shares = np.mean(gaps, axis=0), np.mean(of_others, axis=0)
-    pooled = (n * shares[0] + m * shares[1]) / (n + m)
-    variances = pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)
-    squares = np.square(shares[0] - shares[1]) / np.where(variances > 0.0, variances, np.inf)
-    return bool(chdtrc(1, np.max(squares)) * gaps.shape[1] <= GAPS_LEVEL)
+    sums = np.sum(gaps, axis=0), np.sum(of_others, axis=0)
+    compared = ComparedShares(sums[0], len(gaps), sums[1], len(of_others))
+    errors = np.where(compared.errors > 0.0, compared.errors, np.inf)
+    largest = np.max(np.square(compared.differences / errors))
+    return bool(chdtrc(1, largest) * gaps.shape[1] <= GAPS_LEVEL)
 
 
 def best_weight(residuals: Array, shifts: Array, least_gain: float) -> float | None:

@@ -15,6 +15,45 @@ LEAST_EXCESS_MISSING = 0.1
 
 
 @attrs.frozen(eq=False)
+class ComparedShares:
+    """The shares of rows with a gap, of each column, in some rows and in others.
+
+    Attributes
+    ----------
+    counts, other_counts : arrays (number of columns,)
+        The rows with a gap.
+    n_rows, n_other_rows : int
+        Of how many.
+    """
+
+    counts: Array
+    n_rows: int
+    other_counts: Array
+    n_other_rows: int
+
+    @property
+    def shares(self) -> Array:
+        """The shares of the first rows with a gap (number of columns,)."""
+        return self.counts / self.n_rows
+
+    @property
+    def other_shares(self) -> Array:
+        """The shares of the other rows with a gap (number of columns,)."""
+        return self.other_counts / self.n_other_rows
+
+    @property
+    def differences(self) -> Array:
+        """Shares less those of the others."""
+        return self.shares - self.other_shares
+
+    @property
+    def errors(self) -> Array:
+        """The standard errors of the differences where shares are the same."""
+        p = (self.counts + self.other_counts) / (self.n_rows + self.n_other_rows)
+        return np.sqrt(p * (1.0 - p) * (1.0 / self.n_rows + 1.0 / self.n_other_rows))
+
+
+@attrs.frozen(eq=False)
 class CoMissingness:
     """Entries that go missing together with those of a column, beyond chance.
 
@@ -57,7 +96,7 @@ class CoMissingness:
         hidden wherever the donor lacks it: all of them together would determine each one.
         """
         n, numbers, counts = len(missing), missing.astype(np.float32), missing.sum(axis=0)
-        by_column, shares = {}, counts / n
+        by_column = {}
         # Of all pairs of columns one is expected to differ as far by chance.
         deviations = max(
             LEAST_DEVIATIONS, float(scipy.special.ndtri(1.0 - 1.0 / (counts.size**2 + 1)))
@@ -65,22 +104,18 @@ class CoMissingness:
         for column in np.flatnonzero((counts > 0) & (counts < n)):
             n_missing = counts[column]
             n_both_missing = (numbers.T @ numbers[:, column]).astype(np.float64)
-            share_if_missing, share_if_observed = (
-                n_both_missing / n_missing,
-                (counts - n_both_missing) / (n - n_missing),
+            compared = ComparedShares(
+                n_both_missing, n_missing, counts - n_both_missing, n - n_missing
             )
-            sds = np.sqrt(shares * (1.0 - shares) * (1.0 / n_missing + 1.0 / (n - n_missing)))
-            co_missing = share_if_missing - share_if_observed > np.maximum(
-                LEAST_EXCESS_MISSING, deviations * sds
+            co_missing = compared.differences > np.maximum(
+                LEAST_EXCESS_MISSING, deviations * compared.errors
             )
             tied = np.zeros_like(co_missing) if related is None else related[column]
             co_missing[column] = False
             if co_missing.any() or tied.any():
                 probabilities = np.zeros(co_missing.size)
-                excess = (share_if_missing - share_if_observed)[co_missing]
-                probabilities[co_missing] = (
-                    excess / (share_if_missing * (1.0 - share_if_observed))[co_missing]
-                )
+                most = compared.shares * (1.0 - compared.other_shares)
+                probabilities[co_missing] = compared.differences[co_missing] / most[co_missing]
                 probabilities[tied] = 1.0
                 donors = rng.choice(np.flatnonzero(missing[:, column]), n)
                 by_column[int(column)] = cls(missing, donors, probabilities, rng.random(n))
