@@ -128,7 +128,8 @@ def fit_rows(
     observed = np.flatnonzero((all_rows.precisions > 0.0).any(axis=1))
     initial_rows = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows
     strength = initial_rows, prior_rows is None
-    table = all_rows.take(observed)
+    is_whole = observed.size == len(values)  # no copy of the largest arrays then
+    table = all_rows if is_whole else all_rows.take(observed)
     start_parameters = None if start is None else start.parameters
     wide_table = is_wide(observed.size, values.shape[1])
     if wide_table and components == "auto":

@@ -156,18 +156,25 @@ class CorrectionData:
         Their errors have to fall by more than ``least_gain`` standard errors, also on the entries
         of the parts that have been predicted so far.
         """
+        column = self.column_data(numbers)
+        boosted = None if column is None else column.boosted(self.seed, least_gain)
+        if column is None or boosted is None:
+            return None
+        return column.proposal(boosted, self.seed)
+
+    def column_data(self, numbers: IntArray) -> "ColumnData | None":
+        """Rows from which the correction of a column is learned; None if these are too few."""
         column = int(self.column_of_number[numbers[0]])
         observed = np.all(~np.isnan(self.values[:, numbers]), axis=1)
         held: Mask = np.all(~np.isnan(self.residuals[:, numbers]), axis=1)
+        if np.count_nonzero(held) < FEWEST_ENTRIES:
+            return None
         rng = np.random.default_rng((self.seed, column))
         shuffled = rng.permutation(np.flatnonzero(observed))
         shuffled = shuffled[np.argsort(~held[shuffled], kind="stable")]  # those held out first
-        fitted = shuffled[:MOST_ROWS]
-        others_held = shuffled[MOST_ROWS:]
-        others_held = others_held[held[others_held]]
-        if np.count_nonzero(held) < FEWEST_ENTRIES:
-            return None
-        rows = np.concatenate([fitted, others_held])
+        is_used = (np.arange(shuffled.size) < MOST_ROWS) | held[shuffled]
+        rows = shuffled[is_used]
+        is_fitted = np.arange(rows.size) < MOST_ROWS
         moments = self.moments_without(column, rows)
         others = np.flatnonzero(self.column_of_number != column)
         firsts = np.delete(first_numbers(self.column_of_number), column)
@@ -176,70 +183,134 @@ class CorrectionData:
         part, gap_features = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
         if are_associated(gaps, of_others):
             part, gap_features = parts_by_gaps(gaps, of_others), gap_features[:0]
-            if np.bincount(part[: fitted.size], minlength=PARTS).min() < FEWEST_ROWS:
+            if np.bincount(part[is_fitted], minlength=PARTS).min() < FEWEST_ROWS:
                 return None  # the rows have too few gaps of their own
         features = Features(numbers, others, gap_features)
-        design = features.design(*moments)
         means, variances = moments[0][:, numbers], moments[1][:, numbers]
-        responses = self.values[np.ix_(rows, numbers)] - means
-        is_held, residuals = held[rows], self.residuals[np.ix_(rows, numbers)]
-        weights = np.ones(rows.size) if self.row_weights is None else self.row_weights[rows]
-        roots = np.sqrt(weights)[:, None]
-        shifts, models = np.zeros(responses.shape), []
-        is_fitted = np.arange(rows.size) < fitted.size
+        return ColumnData(
+            features=features,
+            rows=rows,
+            part=part,
+            is_fitted=is_fitted,
+            is_held=held[rows],
+            design=features.design(*moments),
+            responses=self.values[np.ix_(rows, numbers)] - means,
+            residuals=self.residuals[np.ix_(rows, numbers)],
+            variances=variances,
+            weights=np.ones(rows.size) if self.row_weights is None else self.row_weights[rows],
+        )
+
+
+@attrs.frozen(eq=False)
+class Boosted:
+    """Trees of each part, the weight of what they predict, and that times the weight (n x K)."""
+
+    trees: tuple[tuple[BoostedTrees, ...], ...]
+    weight: float
+    shifts: Array
+
+
+@attrs.frozen(eq=False)
+class ColumnData:
+    """Rows in which a column is observed, of which its correction is learned.
+
+    Attributes
+    ----------
+    features : Features
+    rows : array of integers (n,)
+    part : array of integers (n,)
+        The part of each row, whose trees have not seen it.
+    is_fitted : mask (n,)
+        The rows to which trees are fitted.
+    is_held : mask (n,)
+        Those whose entry was held out.
+    design : array (n x p)
+        The features of the rows.
+    responses : array (n x K)
+        What the posterior without the column leaves over of it.
+    residuals : array (n x K)
+        What predictions by folds leave over; NaN where an entry was not held out.
+    variances : array (n x K)
+    weights : array (n,)
+        How often each row counts.
+    """
+
+    features: Features
+    rows: IntArray
+    part: IntArray
+    is_fitted: Mask
+    is_held: Mask
+    design: Array
+    responses: Array
+    residuals: Array
+    variances: Array
+    weights: Array
+
+    def weight(self, shifts: Array, chosen: Mask, least_gain: float) -> float | None:
+        """The best weight of shifts (n x K) at chosen entries; None if that gains too little."""
+        roots = np.sqrt(self.weights[chosen])[:, None]
+        return best_weight(roots * self.residuals[chosen], roots * shifts[chosen], least_gain)
+
+    def boosted(self, seed: int, least_gain: float) -> Boosted | None:
+        """Trees of all parts; None where entries gain too little, after each part."""
+        shifts, models = np.zeros(self.responses.shape), []
         for k in range(PARTS):
-            seen, unseen = is_fitted & (part != k), part == k
+            seen, unseen = self.is_fitted & (self.part != k), self.part == k
             model = tuple(
-                BoostedTrees.fitted(design[seen], response[seen], self.seed, weights[seen])
-                for response in responses.T
+                BoostedTrees.fitted(self.design[seen], response[seen], seed, self.weights[seen])
+                for response in self.responses.T
             )
             models.append(model)
             for number, trees in enumerate(model):
-                shifts[unseen, number] = trees.predict(design[unseen])
-            so_far = is_held & (part <= k)
+                shifts[unseen, number] = trees.predict(self.design[unseen])
             needed = least_gain * np.sqrt((k + 1.0) / PARTS)
-            weight = best_weight((roots * residuals)[so_far], (roots * shifts)[so_far], needed)
+            weight = self.weight(shifts, self.is_held & (self.part <= k), needed)
             if weight is None:
                 return None
-        weight = best_weight((roots * residuals)[is_held], (roots * shifts)[is_held], least_gain)
-        if weight is None:
-            return None
-        residuals, shifts = residuals[is_held], weight * shifts[is_held]
-        squares = np.square(residuals - shifts)
-        design, variances = design[is_held], variances[is_held]
+        assert weight is not None  # of all parts
+        return Boosted(tuple(models), weight, weight * shifts)
+
+    def proposal(self, boosted: Boosted, seed: int) -> ProposedCorrection:
+        """The correction by these trees, with variances that suit what held entries leave over."""
+        held = self.is_held
+        shifts, design, variances = boosted.shifts[held], self.design[held], self.variances[held]
+        squares = np.square(self.residuals[held] - shifts)
         exponent, inflation = likeliest_variances(squares, variances)
-        correction = ColumnCorrection(features, tuple(models), weight, exponent, inflation)
+        correction = ColumnCorrection(
+            self.features, boosted.trees, boosted.weight, exponent, inflation
+        )
         variances = correction.variances(design, variances)
-        spreads, logs = self.fit_spreads(design, np.mean(squares / variances, axis=1))
+        spreads, logs = fit_spreads(design, np.mean(squares / variances, axis=1), seed)
         variances *= np.exp(logs)[:, None]
         excess = float(np.mean(squares / variances))
         correction = attrs.evolve(correction, spreads=spreads, inflation=inflation * excess)
-        return ProposedCorrection(correction, rows[is_held], shifts, excess * variances)
+        return ProposedCorrection(correction, self.rows[held], shifts, excess * variances)
 
-    def fit_spreads(self, design: Array, ratios: Array) -> tuple[tuple[BoostedTrees, ...], Array]:
-        """Trees of the logarithm of ratios (n,) of squares to variances, and what they predict.
 
-        Each half of the rows is predicted by the trees of the other one. None, and 0, where that
-        makes errors no likelier.
-        """
-        none: tuple[BoostedTrees, ...] = ()
-        logs = np.zeros(ratios.size)
-        if ratios.size < FEWEST_SPREADS:
-            return none, logs
-        capped = np.clip(ratios, NOISE_SHARE, LARGEST_SPREAD)
-        half = np.arange(ratios.size) % 2 == 0
-        models = []
-        for seen in (half, ~half):
-            trees = BoostedTrees.fitted(
-                *(design[seen], capped[seen], self.seed),
-                loss="gamma",
-                trees=SPREAD_TREES,
-            )
-            logs[~seen] = trees.predict(design[~seen])
-            models.append(trees)
-        if not gains(ratios - ratios * np.exp(-logs) - logs, LEAST_GAIN):
-            return none, np.zeros(ratios.size)
-        return tuple(models), logs
+def fit_spreads(design: Array, ratios: Array, seed: int) -> tuple[tuple[BoostedTrees, ...], Array]:
+    """Trees of the logarithm of ratios (n,) of squares to variances, and what they predict.
+
+    Each half of the rows is predicted by the trees of the other one. None, and 0, where that
+    makes errors no likelier.
+    """
+    none: tuple[BoostedTrees, ...] = ()
+    logs = np.zeros(ratios.size)
+    if ratios.size < FEWEST_SPREADS:
+        return none, logs
+    capped = np.clip(ratios, NOISE_SHARE, LARGEST_SPREAD)
+    half = np.arange(ratios.size) % 2 == 0
+    models = []
+    for seen in (half, ~half):
+        trees = BoostedTrees.fitted(
+            *(design[seen], capped[seen], seed),
+            loss="gamma",
+            trees=SPREAD_TREES,
+        )
+        logs[~seen] = trees.predict(design[~seen])
+        models.append(trees)
+    if not gains(ratios - ratios * np.exp(-logs) - logs, LEAST_GAIN):
+        return none, np.zeros(ratios.size)
+    return tuple(models), logs
 
 
 def parts_by_gaps(gaps: Mask, of_others: Mask) -> IntArray:
