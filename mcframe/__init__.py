@@ -17,6 +17,7 @@ The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``
 # Ctrl-C from here on; before all that takes long
 from mcframe import interrupts as interrupts
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 # The sentence
@@ -51,45 +52,13 @@ from mcframe.backends import (
     Splitting,
 )
 
-# Verbs and their answers
+# Verbs and their answers, but for those that are loaded where they are first asked for
 from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fit import fit
-from mcframe.posterior.answer import Posterior
-from mcframe.posterior.conformal import ConformalPredictions
-from mcframe.posterior.conformal_rows import JointPredictions
-from mcframe.posterior.answer import posterior
-from mcframe.posterior.principal_axes import Factors
-from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
-from mcframe.tables.pooling import Pooled
-from mcframe.tables.regression import pool
-from mcframe.tables.tipping_points import TippingPoint, tipping_point
-from mcframe.loading import load
-from mcframe.selection import (
-    Comparison,
-    CrossValidation,
-    Path,
-    compare,
-    cross_validate,
-    path,
-    weight_max,
-)
-from mcframe.tables import (
-    Completion,
-    Declared,
-    censored,
-    complete,
-    declare,
-    only_if,
-    relation,
-    shift,
-)
 from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # Rows that are not all in one process: they register what verbs ask of them
 from mcframe import partitions as partitions
-
-# The public harness
-from mcframe import laws
 
 from mcframe.contracts.pictures import drawn_by as _drawn_by
 from mcframe.contracts.validators import suggest_options as _suggest_options
@@ -178,31 +147,85 @@ __version__ = "0.2.0"
 
 # Misspelt options are answered by "did you mean"; of answers those of their methods, too.
 _suggest_options(*(globals().get(name) for name in __all__))
-_ANSWERS = ["Fit", "Posterior", "ConformalPredictions", "Factors", "Completion", "Declared"]
-_ANSWERS += ["CrossValidation", "JointPredictions", "Path", "Pooled"]
-_suggest_options(*(globals().get(name) for name in _ANSWERS), methods=True)
+_suggest_options(Fit, methods=True)
 
 # The package of pictures is loaded where an answer is first asked for one.
 _drawn_by("mcframe.plots")
 
 # Packages with names of their own, which are loaded where they are first asked for.
-PACKAGES = ("backends", "datasets", "estimators", "papers", "plots", "selection")
+PACKAGES = ("backends", "datasets", "estimators", "laws", "papers", "plots", "selection")
+
+# Its name is a verb's, too. Python sets a package where it is first imported, and not again.
+_import_module("mcframe.posterior")
 
 if TYPE_CHECKING:
+    from mcframe.loading import load
+    from mcframe.posterior.answer import Posterior, posterior
+    from mcframe.posterior.conformal import ConformalPredictions
+    from mcframe.posterior.conformal_rows import JointPredictions
+    from mcframe.posterior.principal_axes import Factors
+    from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
+    from mcframe.selection import (
+        Comparison,
+        CrossValidation,
+        Path,
+        compare,
+        cross_validate,
+        path,
+    )
+    from mcframe.selection.weight_max import weight_max
+    from mcframe.tables import (
+        Completion,
+        Declared,
+        censored,
+        complete,
+        declare,
+        only_if,
+        relation,
+        shift,
+    )
+    from mcframe.tables.pooling import Pooled
+    from mcframe.tables.regression import pool
+    from mcframe.tables.tipping_points import TippingPoint, tipping_point
     from mcframe import backends as backends
     from mcframe import datasets as datasets
     from mcframe import estimators as estimators
+    from mcframe import laws as laws
     from mcframe import papers as papers
     from mcframe import plots as plots
     from mcframe import selection as selection
 else:
+    # By module, the other names that are loaded where they are first asked for.
+    LATER = {
+        "loading": ("load",),
+        "posterior.answer": ("Posterior", "posterior"),
+        "posterior.conformal": ("ConformalPredictions",),
+        "posterior.conformal_rows": ("JointPredictions",),
+        "posterior.principal_axes": ("Factors",),
+        "posterior.verifying": ("PosteriorVerification", "verify_posterior"),
+        "selection": (
+            *("Comparison", "CrossValidation", "Path"),
+            *("compare", "cross_validate", "path", "weight_max"),
+        ),
+        "tables": (
+            *("Completion", "Declared"),
+            *("censored", "complete", "declare", "only_if", "relation", "shift"),
+        ),
+        "tables.pooling": ("Pooled",),
+        "tables.regression": ("pool",),
+        "tables.tipping_points": ("TippingPoint", "tipping_point"),
+    }
+
+    globals().pop("posterior", None)  # the package: from here on the name is the verb's
 
     def __getattr__(name: str) -> object:
-        """Load a package of this one where it is first asked for."""
+        """Load a package of this one, or a name, where it is first asked for."""
         if name in PACKAGES:
-            import importlib
-
-            return importlib.import_module(f"mcframe.{name}")
+            return _import_module(f"mcframe.{name}")
+        for module, names in LATER.items():
+            if name in names:
+                value = globals()[name] = getattr(_import_module(f"mcframe.{module}"), name)
+                return value
         from mcframe.contracts.validators import meant
 
         hint = "" if name.startswith("_") else f"; {meant(name, __dir__(), 'names')}"
@@ -211,4 +234,4 @@ else:
 
 def __dir__() -> list[str]:
     """Show the public names and packages, and none of the modules that define them."""
-    return sorted([*__all__, *PACKAGES])
+    return sorted({*__all__, *PACKAGES})

@@ -59,6 +59,19 @@ def test_what_is_heavy_is_not_loaded():
     assert loaded == []
 
 
+def test_floors_above_a_fit_are_loaded_where_they_are_asked_for():
+    """The verb ``posterior`` keeps its name when the package of that name is loaded."""
+    rooms = ["tables", "selection", "laws", "posterior.answer"]
+    asked = (
+        f"[room in str(sys.modules.keys()) for room in {[f'mcframe.{room}' for room in rooms]}]"
+    )
+    assert answer(FITTED + "mc.fit(model, data)", asked) == [False] * 4
+    called = f"[first, mc.posterior(model, data).status, callable(mc.posterior), *{asked}]"
+    before = "first = callable(mc.posterior)\nmc.complete, mc.path, mc.laws"
+    status = answer(FITTED + before, called)
+    assert status == [True, "converged", True, *[True] * 4]
+
+
 def test_what_is_heavy_is_loaded_when_it_is_asked_for():
     """Names that no interpreter ever loads would pass the test above."""
     asked = "mc.fit(model, data); mc.to_cvxpy(model, data)"

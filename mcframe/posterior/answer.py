@@ -26,6 +26,7 @@ from mcframe.contracts.term import row_groups_of
 from mcframe.contracts.validators import (
     Options,
     RandomState,
+    suggest_options,
     without_former_options,
 )
 from mcframe.fitting.base_answer import BlockAnswer
@@ -836,6 +837,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             **self.engine.attributes,
             "sweeps": f"{last.iteration}, {last.seconds:.2f} s",
         }
+
+
+suggest_options(Posterior, methods=True)
 
 
 def rounded_interval(

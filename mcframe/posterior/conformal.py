@@ -19,7 +19,7 @@ from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.limits import BISECTIONS
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.rounding import EPS, SUM_ROUNDING
-from mcframe.contracts.validators import Options, RandomState, a_type, is_word
+from mcframe.contracts.validators import Options, RandomState, a_type, is_word, suggest_options
 from mcframe.fitting.prediction import Cells, check_size
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model
@@ -315,6 +315,9 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
                 f" group{'s' * (len(scores) != 1)}; {least:.0f} at least in a group, by weight"
             )
         return "\n".join(lines)
+
+
+suggest_options(ConformalPredictions, methods=True)
 
 
 def conformal_predictions(

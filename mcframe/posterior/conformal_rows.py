@@ -28,7 +28,7 @@ from mcframe.contracts.arrays import (
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, has_probabilities
 from mcframe.contracts.limits import BATCH_NUMBERS
-from mcframe.contracts.validators import Options, RandomState, counted, is_word
+from mcframe.contracts.validators import Options, RandomState, counted, is_word, suggest_options
 from mcframe.fitting.prediction import Cells
 from mcframe.model import Problem
 from mcframe.model.held_out import dealt, entries_as_data, observed_entries
@@ -385,6 +385,9 @@ class JointPredictions:
         least = least_scores(self.confidence_level)
         few = np.array([scores.effective_size < least for scores in self.scores], dtype=bool)
         return int(np.count_nonzero(few[self.kinds[self.kinds >= 0]]))
+
+
+suggest_options(JointPredictions, methods=True)
 
 
 def joint_predictions(

@@ -9,6 +9,7 @@ from mcframe.contracts.arrays import Array, InFormOfData, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.rounding import EPS, TINY
+from mcframe.contracts.validators import suggest_options
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.posterior.engine import Engine
@@ -47,6 +48,9 @@ class Factors:
     def __repr__(self) -> str:
         lines = [f"Factors: {self.shares.size} of {len(self.scores)} rows", "  axis    share"]
         return "\n".join([*lines, *(f"  {a:<4d} {s:8.4f}" for a, s in enumerate(self.shares))])
+
+
+suggest_options(Factors, methods=True)
 
 
 # Scores (n x r), their standard deviations, loadings (n_columns of Z x r), and theirs.

@@ -16,7 +16,13 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.rounding import TINY
 from mcframe.contracts.showing import percent
-from mcframe.contracts.validators import Options, RandomState, suggests_options, whole
+from mcframe.contracts.validators import (
+    Options,
+    RandomState,
+    suggest_options,
+    suggests_options,
+    whole,
+)
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.chain_diagnostics import effective_sizes
@@ -185,6 +191,9 @@ class PosteriorVerification:
                 f"{np.min(comparison.sizes):11.0f}"
             )
         return "\n".join([*lines, *map(str, self.comparisons)])
+
+
+suggest_options(PosteriorVerification)
 
 
 @suggests_options

@@ -58,3 +58,4 @@ __all__ = [
 ]
 
 _suggest_options(*(globals()[name] for name in __all__))
+_suggest_options(CrossValidation, Path, methods=True)

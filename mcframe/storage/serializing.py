@@ -406,7 +406,7 @@ def find_declaration(name: str) -> Declaration | None:
 def name_of(declaration: Declaration) -> str:
     """The name that files have for a class: as in ``mc.Gaussian`` for a public one."""
     kind = declaration.stored_as or declaration.kind
-    public = vars(import_module(PACKAGE)).get(kind.__name__) is kind
+    public = getattr(import_module(PACKAGE), kind.__name__, None) is kind
     return kind.__name__ if public else full_name_of(kind)
 
 

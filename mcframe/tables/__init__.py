@@ -1,5 +1,6 @@
 """A table of any columns becomes a model, and a completed table."""
 
+from mcframe.contracts.validators import suggest_options as _suggest_options
 from mcframe.tables.applicability import only_if
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.censoring import censored
@@ -24,3 +25,5 @@ __all__ = [
     "relation",
     "shift",
 ]
+
+_suggest_options(Completion, Declared, methods=True)

@@ -20,6 +20,7 @@ from mcframe.contracts.validators import (
     listed,
     one_of,
     plain,
+    suggest_options,
     suggests_options,
 )
 from mcframe.tables.joint_tests import JointTest, wald_test
@@ -295,6 +296,9 @@ class Pooled:
         names = map(str, self.estimate.index) if labelled else self.names or [""] * len(rows)
         header = ["", "estimate", "sd", "2.5 %", "97.5 %", "df", "missing"]
         return [header, *([name, *row] for name, row in zip(names, rows, strict=True))]
+
+
+suggest_options(Pooled, methods=True)
 
 
 @suggests_options

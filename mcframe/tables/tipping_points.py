@@ -18,6 +18,7 @@ from mcframe.contracts.validators import (
     listed,
     number,
     plain,
+    suggest_options,
     suggests_options,
 )
 from mcframe.tables.completion import Completion
@@ -98,6 +99,9 @@ class TippingPoint(Pictured["TippingPointPictures"]):
             f"without a shift the {level} interval {side} {self.null:g}; that {changes}",
             "which shift is true, no table shows",
         ]
+
+
+suggest_options(TippingPoint)
 
 
 def conclusion(row: Mapping[str, Any], null: float) -> int:
