@@ -205,8 +205,9 @@ def hurried(model, data, backend):
         return mc.fit(model, data, backend=backend, max_seconds=5.0)
 
 
-def test_far_models_are_certified_or_honestly_not(record_property):
-    run_far(12, 0, record_property)
+@pytest.mark.parametrize("n", [6, pytest.param(12, marks=pytest.mark.slow(seconds=8))])
+def test_far_models_are_certified_or_honestly_not(n, record_property):
+    run_far(n, 0, record_property)
 
 
 @pytest.mark.slow
@@ -215,8 +216,9 @@ def test_far_models_are_certified_or_honestly_not_often(part, record_property):
     run_far(200, part, record_property)
 
 
-def test_every_core_backend_reaches_the_reference(record_property):
-    run_core(20, 0, record_property)
+@pytest.mark.parametrize("n", [6, pytest.param(20, marks=pytest.mark.slow(seconds=7))])
+def test_every_core_backend_reaches_the_reference(n, record_property):
+    run_core(n, 0, record_property)
 
 
 @settings(max_examples=15, phases=[Phase.generate])
@@ -237,10 +239,11 @@ def test_alternating_never_promises_too_much(example):
 
 
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(k, marks=pytest.mark.slow(seconds=15)) for k in (1, 2))]
+    ("n", "part"),
+    [(12, 0), *(pytest.param(40, k, marks=pytest.mark.slow(seconds=19)) for k in range(3))],
 )
-def test_the_whole_vocabulary_reaches_the_reference(part, record_property):
-    run_whole(40, part, record_property)
+def test_the_whole_vocabulary_reaches_the_reference(n, part, record_property):
+    run_whole(n, part, record_property)
 
 
 def run_rows(n_examples, part, record_property):
@@ -266,9 +269,12 @@ def run_rows(n_examples, part, record_property):
     assert tally.missed <= max(1, 0.1 * len(tally.exact))
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_rows_by_themselves_reach_the_reference(part, record_property):
-    run_rows(20, part, record_property)
+@pytest.mark.parametrize(
+    ("n", "part"),
+    [(8, 0), *(pytest.param(20, k, marks=pytest.mark.slow(seconds=6)) for k in range(2))],
+)
+def test_rows_by_themselves_reach_the_reference(n, part, record_property):
+    run_rows(n, part, record_property)
 
 
 @pytest.mark.slow
@@ -278,7 +284,9 @@ def test_rows_by_themselves_reach_the_reference_often(part, record_property):
 
 
 # So many examples by default, and so many under the slow marker.
-FEW_OR_MANY = pytest.mark.parametrize("n", [6, pytest.param(60, marks=pytest.mark.slow)])
+FEW_OR_MANY = pytest.mark.parametrize(
+    "n", [2, *(pytest.param(n, marks=pytest.mark.slow(seconds=1.4 * n)) for n in (6, 60))]
+)
 
 
 @FEW_OR_MANY
@@ -348,8 +356,9 @@ def test_free_effects_of_a_kink_take_the_same_steps_in_any_unit():
     assert {other.objective for other in others} == {plain.objective}
 
 
-def test_no_unit_counts(record_property):
-    run_units(12, 0, record_property)
+@pytest.mark.parametrize("n", [4, pytest.param(12, marks=pytest.mark.slow(seconds=5))])
+def test_no_unit_counts(n, record_property):
+    run_units(n, 0, record_property)
 
 
 @pytest.mark.slow

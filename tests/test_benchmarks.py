@@ -133,6 +133,7 @@ def test_the_loops_are_measured_beside_their_bounds():
     assert all(float(row.split("|")[-2]) > 0 for row in loops)
 
 
+@pytest.mark.slow(seconds=8)
 def test_the_command_compares_and_names_what_is_absent(tmp_path):
     chosen = ["--problems", "p1-0.1", "--methods", "mcframe", "full SVD", "cmfrec als_cg"]
     nowhere = ["--runs", "1", "--python", f"cmfrec={tmp_path / 'nowhere'}"]
@@ -168,7 +169,13 @@ def test_a_busy_machine_has_a_table_of_its_own(tmp_path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize(("sweeps", "status"), [("0", "certified"), ("1", "iteration_limit")])
+@pytest.mark.parametrize(
+    ("sweeps", "status"),
+    [
+        pytest.param("0", "certified", marks=pytest.mark.slow(seconds=5)),
+        ("1", "iteration_limit"),
+    ],
+)
 def test_a_small_large_table(tmp_path, sweeps, status):
     command = [sys.executable, FOLDER / "large_tables.py", "--entries", "2e4", "--memory", "2GB"]
     command += ["--sweeps", sweeps, "--folder", tmp_path]
@@ -247,6 +254,7 @@ def test_regressions_in_groups_have_intervals_of_drawn_tables(script, tmp_path):
     assert f"| {shape} | {method} |" in "\n".join(grouped.table(runs))
 
 
+@pytest.mark.slow(seconds=6)
 def test_panels_have_errors_and_intervals_of_drawn_tables(script, tmp_path):
     panels = script("panels")
     shape, runs = panels.SHAPES[1], panels.Runs(tmp_path, ("shape", "method", "seed"))

@@ -7,7 +7,7 @@ from write_examples import ROOT, difference, examples_of, run_script
 
 CASES, DOCS = ROOT / "examples" / "cases", ROOT / "docs"
 NAMES = sorted(path.stem for path in CASES.glob("*.py") if path.stem != "common")
-QUICK = ("known_totals", "outliers")
+QUICK = ("known_totals",)
 LARGEST_PICTURE = 60_000  # bytes
 SHOWN = {
     example.code.strip(): example

@@ -184,6 +184,7 @@ def test_ends_in_folds_by_their_definition():
             assert sets[cell, value] == (sum(smaller) < level * total)
 
 
+@pytest.mark.slow(seconds=5)
 def test_columns_of_twenty_rows_have_finite_intervals_that_hold():
     """Every observed entry has a score: 14 of a column are enough, 3 held-out ones were not."""
     rng, by_column = np.random.default_rng(15), []

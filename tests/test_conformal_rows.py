@@ -67,7 +67,7 @@ def shares_by_size(make, answer_of, repetitions=25):
     ("make", "groups", "folds"),
     [
         *((make, groups, 2) for make in (gaussian, heavy_tails, unequal) for groups in GROUPS),
-        (heavy_tails, "mask", 4),
+        pytest.param(heavy_tails, "mask", 4, marks=pytest.mark.slow(seconds=6)),
     ],
 )
 def test_all_missing_entries_of_a_row_are_covered_for_every_number_of_gaps(make, groups, folds):

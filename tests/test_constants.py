@@ -35,6 +35,7 @@ def test_numbers_are_halved_and_doubled(constants):
     assert constants.changed((0.0, 1e-3, 4), 2.0) == (0.0, 2e-3, 8)
 
 
+@pytest.mark.slow(seconds=3)
 def test_a_number_is_changed_wherever_it_stands(constants):
     readers = constants.Readers()
     by_name = {c.key: c for c in constants.constants()}
@@ -65,6 +66,7 @@ def test_a_change_that_ends_a_fit_otherwise_is_told(constants):
     assert failed.status.startswith("ZeroDivisionError")
 
 
+@pytest.mark.slow(seconds=7)
 def test_a_line_without_effects_is_measured_by_the_next_run(constants, monkeypatch, tmp_path):
     register = tmp_path / "constants.jsonl"
     key = "backends.alternating.SMALL_COLUMN_RATIO"

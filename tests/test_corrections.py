@@ -400,7 +400,11 @@ def drawn_table(seed):
 
 @pytest.mark.parametrize(
     ("first", "count"),
-    [(0, 4), (24, 4), pytest.param(100, 40, marks=pytest.mark.slow(seconds=80))],
+    [
+        (0, 4),
+        pytest.param(24, 4, marks=pytest.mark.slow(seconds=6)),
+        pytest.param(100, 40, marks=pytest.mark.slow(seconds=80)),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_corrections_of_drawn_tables(first, count, tmp_path):

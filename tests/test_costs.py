@@ -60,6 +60,7 @@ def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(
     assert costs.certificate_received(10) == n_partitions * costs.certificate_sent(10)
 
 
+@pytest.mark.slow(seconds=5)
 def test_the_benchmark_of_partitions_writes_its_part_of_a_page(tmp_path):
     page = tmp_path / "page.md"
     begin, end = (f"<!-- growth of partitions: {word} -->" for word in ("begin", "end"))

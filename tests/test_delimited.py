@@ -52,8 +52,8 @@ def rows_of(path):
         return list(csv.reader(file))
 
 
-def without(libraries, arguments):
-    """A command in a process that cannot import these libraries."""
+def without(libraries, *commands):
+    """Commands up to the first that fails, in a process that cannot import these libraries."""
     code = (
         "import sys\n"
         "class Blocked:\n"
@@ -62,7 +62,7 @@ def without(libraries, arguments):
         "            raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Blocked())\n"
         "from mcframe.__main__ import main\n"
-        f"sys.exit(main({arguments!r}))\n"
+        f"sys.exit(next(filter(None, map(main, {commands!r})), 0))\n"
     )
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
@@ -106,8 +106,11 @@ def test_frames_of_every_library_have_the_same_cells(place, library, monkeypatch
     assert [row[0] for row in written[library]] == ["code", "a1", "a2", "a3", "a4", "007"]
 
 
-def completed_and_predicted(blocked):
-    """What two commands write into the current folder, from a CSV, without some libraries."""
+def completed_and_predicted(blocked, *more):
+    """What two commands write here from a CSV without some libraries; what the last one says.
+
+    ``more`` is a command that cannot be done without them.
+    """
     rng = np.random.default_rng(0)
     x = rng.standard_normal(40)
     frame = pd.DataFrame(
@@ -122,26 +125,30 @@ def completed_and_predicted(blocked):
     frame = frame.mask(rng.random(frame.shape) < [0.0, 0.2, 0.2, 0.2, 0.2])
     frame.to_csv("table.csv", index=False)
     options = ["--types", "visits=count", "--intervals", "0.9", "--out", "done.csv"]
-    ran = without(blocked, ["impute", "table.csv", *options, "--save", "done.npz"])
-    assert ran.returncode == 0, ran.stderr
-    ran = without(blocked, ["predict", "done.npz", "table.csv", "--out", "done.new.csv"])
-    assert ran.returncode == 0, ran.stderr
-    return [rows_of(f"done{end}.csv") for end in ("", ".lower", ".upper", ".new")]
+    commands = (
+        ["impute", "table.csv", *options, "--save", "done.npz"],
+        ["predict", "done.npz", "table.csv", "--out", "done.new.csv"],
+        *more,
+    )
+    ran = without(blocked, *commands)
+    assert ran.returncode == (2 if more else 0), ran.stderr
+    written = [rows_of(f"done{end}.csv") for end in ("", ".lower", ".upper", ".new")]
+    return written, ran.stderr
 
 
 @pytest.fixture(scope="module")
 def with_all_libraries(tmp_path_factory):
     with pytest.MonkeyPatch.context() as context:
         context.chdir(tmp_path_factory.mktemp("with"))
-        return completed_and_predicted(())
+        return completed_and_predicted(())[0]
 
 
 @pytest.mark.parametrize("libraries", [("pyarrow",), ("pyarrow", "polars")])
 def test_csv_needs_no_pyarrow(place, libraries, with_all_libraries):
-    assert completed_and_predicted(libraries) == with_all_libraries
-    ran = without(libraries, ["impute", "table.csv", "--out", "done.parquet"])
-    assert ran.returncode == 2
-    assert 'pip install "mcframe[cli]"' in ran.stderr
+    parquet = ["impute", "table.csv", "--out", "done.parquet"]
+    written, said = completed_and_predicted(libraries, parquet)
+    assert written == with_all_libraries
+    assert 'pip install "mcframe[cli]"' in said
 
 
 def test_without_any_library_of_tables_it_says_what_to_install(place):

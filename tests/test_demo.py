@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -34,6 +35,14 @@ def table():
     x = np.linspace(-1.0, 1.0, 90)
     values = np.array(["a", "b", "c"], dtype=object)[np.arange(90) // 30]
     return DemoTable("a line", {"up": 10.0 + x, "down": -2.0 * x}, "level", values)
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """The demo without trees, which are not what a test looks at."""
+    _, neighbours = peers(0).values()
+    monkeypatch.setattr(demo, "complete", partial(mc.complete, nonlinear=False))
+    monkeypatch.setattr(demo, "peers", lambda seed: dict.fromkeys(peers(seed), neighbours))
 
 
 def hidden_of(table):
@@ -84,11 +93,11 @@ def test_equal_seeds_give_equal_prints_but_for_times(place, capsys):
     assert printed("2") != first
 
 
-def test_a_fit_that_is_not_certified_is_exit_code_1(place, capsys, monkeypatch):
-    def hurried(*arguments, **options):
+def test_a_fit_that_is_not_certified_is_exit_code_1(place, capsys, monkeypatch, hurried):
+    def stopped(*arguments, **options):
         return mc.fit(*arguments, **{**options, "max_iter": 1})
 
-    monkeypatch.setattr(demo, "fit", hurried)
+    monkeypatch.setattr(demo, "fit", stopped)
     assert main(QUICK) == 1
     assert "Fit: iteration_limit" in capsys.readouterr().out
 
@@ -102,7 +111,7 @@ def test_ctrl_c_is_one_line(place, capsys, monkeypatch):
     assert capsys.readouterr().err.strip() == "mcframe: interrupted"
 
 
-def test_without_matplotlib_the_demo_says_how_to_get_it(place, capsys, monkeypatch):
+def test_without_matplotlib_the_demo_says_how_to_get_it(place, capsys, monkeypatch, hurried):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

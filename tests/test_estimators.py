@@ -32,8 +32,14 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([kind() for kind in ESTIMATORS])
+@parametrize_with_checks([MatrixCompletionImputer()])
 def test_scikit_learn_checks_with_all_defaults(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow(seconds=18)
+@parametrize_with_checks([MatrixCompletionClassifier(), MatrixCompletionRegressor()])
+def test_scikit_learn_checks_of_predictors_with_all_defaults(estimator, check):
     check(estimator)
 
 

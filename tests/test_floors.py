@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -46,6 +47,8 @@ FLOORS = {
 ENTRY_POINTS = ("__init__.py", "__main__.py", "commands/", "datasets/__init__.py", "partitions/")
 # Folders that can be deleted with what stands above them.
 SEPARATE = ("partitions", "tables,estimators", "posterior", "plots", "commands", "papers")
+# Of these, those that are deleted under the slow marker alone: programs and pages, not parts.
+DELETED_SELDOM = ("commands", "papers")
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -54,13 +57,18 @@ def place(path):
     return parts[0]
 
 
+@cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def imports(path, for_types=False):
     """The modules that a file imports when it runs, or those that only a type checker reads."""
-    tree = ast.parse(path.read_text())
-    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    nodes = nodes_of(path)
+    blocks = [node for node in nodes if isinstance(node, ast.If)]
     blocks = [node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING"]
     types_alone = {node for block in blocks for line in block.body for node in ast.walk(line)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if (node in types_alone) != for_types:
             continue
         if isinstance(node, ast.Import):
@@ -73,6 +81,7 @@ def imports(path, for_types=False):
                 yield node.module
 
 
+@cache
 def folders_of(path, for_types=False):
     """The folders and files of the package that a file imports, but for its own."""
     modules = [m for m in imports(path, for_types) if m.startswith("mcframe.")]
@@ -142,7 +151,13 @@ def run_without(folders, *tests):
     return ran.stdout
 
 
-@pytest.mark.parametrize("folders", SEPARATE)
+@pytest.mark.parametrize(
+    "folders",
+    [
+        pytest.param(name, marks=[pytest.mark.slow(seconds=3)] * (name in DELETED_SELDOM))
+        for name in SEPARATE
+    ],
+)
 def test_a_folder_can_be_deleted_with_what_stands_above_it(folders):
     """The lines of the entry point that have to go with it import nothing below it."""
     lowest = min(FLOORS[name] for name in folders.split(","))
@@ -167,7 +182,7 @@ def test_constants_of_rounding_have_one_home():
     """Whoever relies on another's room reads the same number, so it is assigned once."""
     homes = {}
     for path in FILES:
-        for node in ast.parse(path.read_text()).body:
+        for node in nodes_of(path)[0].body:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Name) and target.id in rounding.__all__:
@@ -189,17 +204,14 @@ HOMONYMS = {
 
 def test_a_class_has_a_name_of_its_own():
     classes = [
-        node.name
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
+        node.name for path in FILES for node in nodes_of(path) if isinstance(node, ast.ClassDef)
     ]
     assert {name for name in classes if classes.count(name) > 1} <= HOMONYMS
 
 
 def unpacked_arrays(path):
     """Where a compiled loop takes parts of a new array by unpacking it."""
-    for function in ast.walk(ast.parse(path.read_text())):
+    for function in nodes_of(path):
         if isinstance(function, ast.FunctionDef) and any(
             isinstance(each, ast.Call) and getattr(each.func, "id", "") == "compiled"
             for each in function.decorator_list

@@ -148,6 +148,7 @@ def holes(frame, seed, share=0.3):
     return frame.assign(**hidden)[["x1", "x2", "town", "y"]]
 
 
+@pytest.mark.slow(seconds=6)
 def test_draws_stay_where_a_term_is_defined():
     """Draws of ages reach below the observed ones, where the logarithm has no value."""
     rng = np.random.default_rng(0)

@@ -245,6 +245,7 @@ def test_every_backend_has_a_point_of_a_tight_ball():
     assert np.isfinite(fit.objective)
 
 
+@pytest.mark.slow(seconds=5)
 def test_the_reference_soon_finds_a_point_of_a_tight_ball(monkeypatch):
     """Searches find nothing in it where the deepest point is not at hand."""
     monkeypatch.setattr(feasible, "solved_for_depth", lambda *_: None)

@@ -70,6 +70,7 @@ def test_the_picture_draws_items_with_two_commits(ledger, tmp_path):
     assert (tmp_path / "ledger.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow(seconds=4)
 def test_the_command_adds_a_line(tmp_path):
     """A sparse fit on tiny data, beside a peer that need not be installed."""
     path = tmp_path / "ledger.jsonl"

@@ -179,6 +179,7 @@ def test_factors_make_intervals_cover_a_new_number(n):
     )
 
 
+@pytest.mark.slow(seconds=8)
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
 def test_intervals_of_few_rows_cover():
     """Half of twelve rows says little of means, variances and correlations."""
@@ -289,7 +290,7 @@ def test_many_categories_are_told_apart_by_one_gaussian(n_cities):
     assert np.mean(completed.table["city"].to_numpy()[hidden] != names[hidden]) < 0.15
 
 
-@pytest.mark.parametrize("n_classes", [20, 40])
+@pytest.mark.parametrize("n_classes", [20, pytest.param(40, marks=pytest.mark.slow(seconds=3))])
 def test_classes_that_each_column_says_little_of_are_told_apart(n_classes):
     """Parts of a number: of each indicator it says next to nothing, of all of them much."""
     x = np.random.default_rng(0).standard_normal(1500)
@@ -304,7 +305,9 @@ def test_classes_that_each_column_says_little_of_are_told_apart(n_classes):
     assert completed.sd["part"].to_numpy()[hidden].mean() > wrong - 0.05
 
 
-@pytest.mark.parametrize(("n", "d"), [(100, 30), (60, 80)])
+@pytest.mark.parametrize(
+    ("n", "d"), [pytest.param(100, 30, marks=pytest.mark.slow(seconds=4)), (60, 80)]
+)
 def test_errors_are_as_large_as_they_are_said_to_be(n, d):
     """Where columns are many, the prior that predicts best has far larger variances."""
     covered, sizes = [], []

@@ -117,6 +117,7 @@ def test_cells_are_filled_within_their_limits():
     assert "neither missing nor observed" in repr(completed)
 
 
+@pytest.mark.slow(seconds=6)
 @pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
 def test_draws_lie_within_limits_and_give_the_moments():
     """Means and slopes of draws are those of the whole table, and not of one cut off."""
@@ -389,6 +390,7 @@ def with_limit_columns(n=150, seed=0):
     return whole.assign(a=whole["a"].mask(below), limit=limit), whole, below
 
 
+@pytest.mark.slow(seconds=3)
 def test_limits_in_another_column():
     frame, whole, below = with_limit_columns()
     completed = mc.complete(frame, {"a": mc.censored(upper="limit")})

@@ -160,6 +160,7 @@ def test_groups_with_lines_in_time_are_filled_and_continued(tmp_path):
         assert table[["a", "b"]].notna().to_numpy().all()
 
 
+@pytest.mark.slow(seconds=9)
 def test_units_of_time_do_not_matter_for_trends():
     frame, _, _ = drifting_panel()
     filled = [
@@ -232,6 +233,7 @@ def test_a_wide_table_has_no_neighbours():
         mc.complete(frame, time="t")
 
 
+@pytest.mark.slow(seconds=12)
 def test_limits_stand_beside_neighbours():
     """Cells below a limit are filled below it, in groups whose rows are ordered, too."""
     frame, truth, _ = panel(n_units=30)

@@ -130,6 +130,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     )
 
 
+@pytest.mark.slow(seconds=4)
 def test_an_observed_entry_costs_about_what_the_scaling_guide_says():
     """24 bytes of the table, 16 of its two orders, z and gradients twice, and one look."""
     rng = np.random.default_rng(0)

@@ -396,6 +396,7 @@ def test_labels_and_numbers_of_one_row_are_drawn_together():
     assert drawn["x"][own].mean() - drawn["x"][~own].mean() > 1.5
 
 
+@pytest.mark.slow(seconds=12)
 def test_pooled_slopes_cover_the_truth():
     """The regression of y on x with 40 % of both missing at random; truth 1."""
     rng, covered, repetitions = np.random.default_rng(0), 0, 60

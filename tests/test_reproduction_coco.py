@@ -204,6 +204,7 @@ def test_the_errors_fall_with_the_iterations():
     assert len(figure.axes) == 4
 
 
+@pytest.mark.slow(seconds=11)
 @pytest.mark.reproduction
 def test_the_published_answer_is_not_the_optimum_of_its_problem():
     """Seed 0, one table: COCO-1 is 30 % above it, COCO-0 2 %; solved COCO-1 finds the features."""
@@ -240,6 +241,7 @@ def test_the_bound_of_theorem_2_has_the_order_that_the_paper_prints():
     assert bound == pytest.approx(np.sqrt(2 * 60 / 400 * (1 + 60 * np.log(60) / 400) * 20 / 8))
 
 
+@pytest.mark.slow(seconds=10)
 @pytest.mark.reproduction
 def test_clean_data_train_the_better_classifiers():
     """Seed 0: recovery is worse than none is needed, and the oracle's error is 0."""

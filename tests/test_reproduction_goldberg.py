@@ -91,6 +91,7 @@ def test_a_draw_divided_by_the_root_of_the_rank_has_the_same_random_numbers():
     assert np.std(sizes) > 0.1
 
 
+@pytest.mark.slow(seconds=3)
 def test_a_method_draws_the_same_whatever_is_measured():
     """Table 2 is of the trials of Table 1."""
     setting, number = "noise 0.01, rank 2, n 60, 40%", 3
@@ -138,7 +139,7 @@ def test_the_grid_of_mu_is_that_of_section_4():
     np.testing.assert_allclose(weights, [1.25, 0.3125, 0.078125, 0.02])
 
 
-@pytest.mark.parametrize("scale", [1.0, 20.0])
+@pytest.mark.parametrize("scale", [1.0, pytest.param(20.0, marks=pytest.mark.slow(seconds=2))])
 def test_posteriors_need_no_tuning(scale):
     task = transduction(np.random.default_rng(3), n_items=80, observed=0.5)
     truth = attrs.evolve(task.truth, features=scale * task.truth.features)
@@ -183,6 +184,7 @@ def test_solving_mc_1_beats_its_published_algorithm_on_its_own_objective():
     assert found["MC-1 excess %"] > found["MC-b excess %"] >= 0.0
 
 
+@pytest.mark.slow(seconds=3)
 @pytest.mark.reproduction
 def test_a_real_table_in_small():
     """Digits stand in for the real tables: every method answers, the oracle errs least or so."""

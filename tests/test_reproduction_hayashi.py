@@ -391,6 +391,7 @@ def test_the_zeros_that_are_observed_are_unlabeled_to_pu():
     assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
+@pytest.mark.slow(seconds=5)
 @pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 @pytest.mark.reproduction
 def test_hsieh_is_better_the_more_ones_are_observed():

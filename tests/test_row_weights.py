@@ -277,9 +277,10 @@ def sample_of_strata(seed, n=300):
     return pd.DataFrame({"x": x, "y": np.where(hidden, np.nan, y)}), weights
 
 
-def test_weighted_means_are_those_of_the_population():
+@pytest.mark.parametrize("n_tables", [4, pytest.param(20, marks=pytest.mark.slow(seconds=21))])
+def test_weighted_means_are_those_of_the_population(n_tables):
     truth, errors, held = 0.3 * (1.0 + 1.2 * 0.5), [], []
-    for seed in range(20):
+    for seed in range(n_tables):
         frame, weights = sample_of_strata(seed)
         completed = mc.complete(frame, row_weights=weights)
         pooled = mc.pool.formula("y ~ 1", completed, 10)
@@ -290,9 +291,11 @@ def test_weighted_means_are_those_of_the_population():
         plain = mc.pool.formula("y ~ 1", mc.complete(frame), 10).estimate[0]
         errors.append((pooled.estimate[0] - truth, plain - truth))
     biases, noise = np.mean(errors, axis=0), np.std(errors, axis=0) / np.sqrt(len(errors))
-    assert abs(biases[0]) < 3.0 * noise[0] < 0.1
+    assert abs(biases[0]) < 0.1
     assert biases[1] > 0.4
-    assert np.mean(held) >= 0.85
+    if n_tables >= 20:
+        assert abs(biases[0]) < 3.0 * noise[0] < 0.1
+        assert np.mean(held) >= 0.85
 
 
 def test_limits_and_relations_stand_beside_weights():

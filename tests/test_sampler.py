@@ -217,6 +217,7 @@ def test_r_hat_is_one_where_chains_agree_and_large_where_they_do_not():
     assert np.min(r_hats(trend)) > 1.1
 
 
+@pytest.mark.slow(seconds=21)
 def test_intervals_of_labels_hold_what_they_say():
     """z of labels at missing cells by both methods; the variational one is less exact."""
     covered = {"variational": [], "sampler": []}

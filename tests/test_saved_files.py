@@ -240,7 +240,9 @@ def changed(facts, path, junk):
 
 
 @pytest.mark.parametrize(
-    "n_examples", [150, pytest.param(4000, marks=pytest.mark.slow)], ids=["few", "many"]
+    "n_examples",
+    [50, *(pytest.param(n, marks=pytest.mark.slow(seconds=0.06 * n)) for n in (150, 4000))],
+    ids=["few", "some", "many"],
 )
 @pytest.mark.parametrize("name", ["fit", "posterior", "completion"])
 def test_facts_that_other_hands_have_written(answers, file, name, n_examples, record_property):

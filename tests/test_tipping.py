@@ -36,6 +36,7 @@ def completed():
     return mc.complete(table(0))
 
 
+@pytest.mark.slow(seconds=6)
 def test_the_mean_and_its_deviation_are_those_of_pooled_draws():
     """Residuals alone, without the error of the estimate, would have .83 of the deviation."""
     ratios, differences = [], []

@@ -47,8 +47,8 @@ cache_dir = {ROOT / ".mypy_cache"}
 """
 
 
-def checked(checker, folder, severity="error", **options):
-    """What a checker says of the modules of a folder: (module, line from 1, sentence) each."""
+def checked(checker, folder, severities=("error",), **options):
+    """What a checker says of modules of a folder, by severity: (module, line from 1, sentence)."""
     if importlib.util.find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed: pip install mcframe[test]")
     command = [sys.executable, "-m", checker]
@@ -62,15 +62,18 @@ def checked(checker, folder, severity="error", **options):
     assert done.returncode in (0, 1), done.stderr
     if checker == "mypy":
         lines = re.findall(r"^(?:\./)?(\w+)\.py:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
-        return [(module, int(line), said) for module, line, said in lines]
+        return [[(module, int(line), said) for module, line, said in lines]]
     return [
-        (
-            re.search(r"(\w+)\.py$", each["file"])[1],
-            each["range"]["start"]["line"] + 1,
-            each["message"],
-        )
-        for each in json.loads(done.stdout)["generalDiagnostics"]
-        if each["severity"] == severity
+        [
+            (
+                re.search(r"(\w+)\.py$", each["file"])[1],
+                each["range"]["start"]["line"] + 1,
+                each["message"],
+            )
+            for each in json.loads(done.stdout)["generalDiagnostics"]
+            if each["severity"] == severity
+        ]
+        for severity in severities
     ]
 
 
@@ -89,13 +92,15 @@ def write_pages(folder):
     return faulty
 
 
-@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+@pytest.mark.parametrize(
+    "checker", [pytest.param("mypy", marks=pytest.mark.slow(seconds=12)), "basedpyright"]
+)
 def test_the_examples_of_the_pages_have_the_right_types(checker, tmp_path):
     """But where they show an error on purpose."""
     faulty = write_pages(tmp_path)
     found = [
         f"{module}, line {line}: {said}"
-        for module, line, said in checked(checker, tmp_path)
+        for module, line, said in checked(checker, tmp_path)[0]
         if line not in faulty[module] and not any(re.search(text, said) for text in ALLOWED)
     ]
     assert not found, "\n".join(found)
@@ -159,13 +164,10 @@ def test_answers_have_their_types(tmp_path):
     (tmp_path / "answers.py").write_text(BEGIN + "\n".join([*lines, *MISTAKES]) + "\n")
     first = BEGIN.count("\n") + 1
     config = {"useLibraryCodeForTypes": True, "reportUnusedExpression": False}
-    found = checked("basedpyright", tmp_path, **config)
+    found, revealed = checked("basedpyright", tmp_path, ("error", "information"), **config)
     wrong = first + len(ANSWERS)
     assert [line for _, line, _ in found] == list(range(wrong, wrong + len(MISTAKES))), found
     for (_, _, said), text in zip(found, MISTAKES.values(), strict=True):
         assert text in said
-    told = [
-        re.search(r'" is "(.*)"$', said)[1]
-        for _, _, said in checked("basedpyright", tmp_path, "information", **config)
-    ]
+    told = [re.search(r'" is "(.*)"$', said)[1] for _, _, said in revealed]
     assert dict(zip(ANSWERS, told, strict=True)) == ANSWERS

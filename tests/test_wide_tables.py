@@ -262,6 +262,7 @@ def test_no_prior_is_fitted_twice_on_a_fold(n_columns: int, monkeypatch) -> None
     assert len(fitted) == completed.chosen.losses.size
 
 
+@pytest.mark.slow(seconds=9)
 @settings(max_examples=2)
 @given(wide_frames())
 def test_wide_tables_of_several_kinds(frame: pd.DataFrame) -> None:
