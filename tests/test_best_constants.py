@@ -70,7 +70,13 @@ def least_by_brute_force(entries, column, ridge, about):
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 @pytest.mark.parametrize(
-    ("decades", "with_offsets"), [(0, False), (8, False), (0, True), (4, True)]
+    ("decades", "with_offsets"),
+    [
+        pytest.param(0, False, marks=pytest.mark.slow(seconds=3)),
+        (8, False),
+        pytest.param(0, True, marks=pytest.mark.slow(seconds=3)),
+        (4, True),
+    ],
 )
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.word))
 def test_no_constant_loses_less(entry, decades, with_offsets, ridge):

@@ -578,6 +578,7 @@ def test_without_limits_it_is_the_gaussian_posterior():
         )
 
 
+@pytest.mark.slow(seconds=6)
 def test_factors_with_limits_agree_with_the_sampler():
     _, data, _ = example(mc.Gaussian(0.16), shape=(30, 6), seed=2)
     model = mc.Model([mc.Block("x", mc.Censored(mc.Gaussian(0.16)))], [mc.NuclearNorm(1.0)])

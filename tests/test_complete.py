@@ -114,6 +114,7 @@ def test_the_losses_that_were_compared_are_at_hand(by_posterior, by_optimum):
         assert np.nanmin(each.chosen.means) < 1.0
 
 
+@pytest.mark.slow(seconds=2)
 def test_the_methods_are_two_models(by_posterior, by_optimum):
     [rows] = by_posterior.answer.model.terms
     assert isinstance(rows, mc.GaussianRows)
@@ -551,6 +552,7 @@ def test_gaps_that_depend_on_observed_columns_are_named():
     assert "whether they depend on the missing value itself, no table shows" in report
 
 
+@pytest.mark.slow(seconds=3)
 def test_an_optimum_with_equalities_is_chosen_by_the_other_columns():
     frame = mixed()[["length", "weight", "ill"]]
     completed = mc.complete(frame, {"weight": mc.Equality()})

@@ -206,7 +206,13 @@ def test_columns_of_twenty_rows_have_finite_intervals_that_hold():
     assert np.nanmean(shares) < 14 / 15 + 0.03
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow(seconds=25)] * (name == "levels"))
+        for name in DRAWN
+    ],
+)
 def test_sets_of_small_columns_hold_their_level(name):
     rng, shares, whole = np.random.default_rng(16), [], []
     likelihood, wrong = DRAWN[name]
@@ -352,7 +358,13 @@ def test_counts_and_levels_stay_within_what_there_is():
         posterior.conformalize(by={"counts": "column"})
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow(seconds=9)] * (name == "levels"))
+        for name in DRAWN
+    ],
+)
 def test_the_level_of_sets_holds_on_average_though_the_model_is_wrong(name):
     """From above too: ties aside, by no more than 1 / (held-out entries + 1)."""
     rng, found = np.random.default_rng(11), {0.6: [], 0.9: []}
@@ -369,7 +381,13 @@ def test_the_level_of_sets_holds_on_average_though_the_model_is_wrong(name):
             assert np.mean(shares) < level + 1 / 42 + 2.0 * error
 
 
-@pytest.mark.parametrize("how", ["given", "rank1", "bernoulli"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "given",
+        *(pytest.param(how, marks=pytest.mark.slow(seconds=4)) for how in ("rank1", "bernoulli")),
+    ],
+)
 def test_weights_make_up_for_levels_missing_where_they_are_extreme(how):
     """Rows with few entries have the first or the last level by chance, which no model tells."""
     rng, alike, weighted = np.random.default_rng(12), [], []

@@ -567,6 +567,7 @@ def test_wrong_entries_are_named(model, table, rows, columns, named):
         fit.predict("features", rows, columns)
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_block_beyond_memory_is_answered_by_entries():
     shape = (10**6, 10**5)
     rows, columns = np.arange(3), np.array([0, 1, 10**5 - 1])

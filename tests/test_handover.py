@@ -121,6 +121,7 @@ def test_a_good_choice_is_kept():
     assert "handed over" not in kept.message
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_stuck_backend_hands_over_on_a_small_table():
     """Counts beside a heavier block: splitting makes no headway, the reference is soon done."""
     counts = np.zeros((7, 5))
@@ -289,6 +290,7 @@ def test_solvers_go_on_where_the_reference_fails(monkeypatch):
     assert found.history[-1].iteration == 3000
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_reference_that_is_inexact_leaves_its_point_to_the_solvers(monkeypatch):
     exact = fit_hard()
     monkeypatch.setattr(Certificate, "gap", 1e-3)

@@ -175,7 +175,9 @@ def test_blocks_side_by_side_with_weights_and_means():
         assert fit.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("effects", ["none", "biases"])
+@pytest.mark.parametrize(
+    "effects", [pytest.param("none", marks=pytest.mark.slow(seconds=2)), "biases"]
+)
 @pytest.mark.parametrize("kind", WORDS)
 def test_standard_units_are_those_of_whole_columns(kind, effects):
     x = table(kind)

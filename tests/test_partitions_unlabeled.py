@@ -59,7 +59,11 @@ def model_and_data(risk="pu", beside="alone", mean=False):
     return mc.Model(blocks, [mc.NuclearNorm(weight)]), data
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["unwritten", "written out"])
+@pytest.mark.parametrize(
+    "written",
+    [False, pytest.param(True, marks=pytest.mark.slow(seconds=4))],
+    ids=["unwritten", "written out"],
+)
 @pytest.mark.parametrize(
     ("risk", "beside", "mean"),
     [

@@ -124,7 +124,9 @@ def test_quantiles_of_counts_and_durations_over_orders_of_magnitude(likelihood, 
         assert np.mean(draws < found) <= level + 0.008
 
 
-@pytest.mark.parametrize("sd", [0.1, 3.0, 40.0, 1e6])
+@pytest.mark.parametrize(
+    "sd", [0.1, *(pytest.param(sd, marks=pytest.mark.slow(seconds=1)) for sd in (3.0, 40.0)), 1e6]
+)
 @pytest.mark.parametrize("likelihood", [mc.Huber(0.5), mc.Quantile(0.3)])
 def test_densities_of_locations_integrate_to_the_distribution(likelihood, sd):
     found = distribution(likelihood, 2.0, sd, units=np.array([10.0]))

@@ -11,7 +11,7 @@ from papers.store import Result
 import mcframe as mc
 
 # Trials that took longer, in seconds, are computed again by the slow tests alone.
-QUICK = 5.0
+QUICK = 2.0
 NAMES = [name for name, kind in experiments().items() if stored(name).results]
 
 

@@ -156,6 +156,7 @@ def test_a_table_beyond_the_polished_order_certifies():
     assert fit.status == "certified"
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_large_sparse_table_is_certified_in_seconds():
     data = table((3000, 2000), 40_000, noise=1.0)
     model = gaussian(mc.MaxNormBall(0.1))

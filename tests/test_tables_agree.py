@@ -88,7 +88,7 @@ def step_of(each):
     return 0.5000001 if coding.whole is not None else 0.0
 
 
-@settings(max_examples=12, phases=[Phase.generate], deadline=None)
+@settings(max_examples=8, phases=[Phase.generate], deadline=None)
 @given(related_tables())
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_all_answers_of_a_table_agree(drawn):
@@ -97,7 +97,7 @@ def test_all_answers_of_a_table_agree(drawn):
     check_answers_agree(completed, frame)
 
 
-@settings(max_examples=10, phases=[Phase.generate], deadline=None)
+@settings(max_examples=6, phases=[Phase.generate], deadline=None)
 @given(related_tables())
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_answers_and_draws_lie_in_the_support_of_their_column(drawn):
@@ -141,7 +141,9 @@ LABELS = [
 
 
 @pytest.mark.parametrize("likelihood", LABELS, ids=str)
-@pytest.mark.parametrize("dtype", ["float64", "Int64"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", pytest.param("Int64", marks=pytest.mark.slow(seconds=3))]
+)
 def test_likelihoods_of_labels_fill_0_and_1_with_labels(likelihood, dtype):
     frame = numbers_and_labels(LABELS.index(likelihood)).astype({"y": dtype})
     completed = mc.complete(frame, {"y": likelihood})

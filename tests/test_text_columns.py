@@ -58,7 +58,15 @@ def test_text_that_reads_as_numbers_is_read_as_numbers_and_named():
     np.testing.assert_allclose(filled, means[filled.index], rtol=1e-12)
 
 
-@pytest.mark.parametrize("types", [None, dict.fromkeys(["real", "whole"], "number")])
+@pytest.mark.parametrize(
+    "types",
+    [
+        None,
+        pytest.param(
+            dict.fromkeys(["real", "whole"], "number"), marks=pytest.mark.slow(seconds=5)
+        ),
+    ],
+)
 @pytest.mark.parametrize(
     ("library", "names"),
     [
