@@ -283,18 +283,16 @@ def test_rows_by_themselves_reach_the_reference_often(part, record_property):
     run_rows(200, part, record_property)
 
 
-# So many examples by default, and so many under the slow marker.
-FEW_OR_MANY = pytest.mark.parametrize(
-    "n", [2, *(pytest.param(n, marks=pytest.mark.slow(seconds=1.4 * n)) for n in (6, 60))]
-)
+# So many examples under the slow marker.
+MANY = [pytest.param(n, marks=pytest.mark.slow(seconds=1.4 * n)) for n in (6, 60)]
 
 
-@FEW_OR_MANY
+@pytest.mark.parametrize("n", [2, *MANY])
 def test_residual_norms_reach_the_reference(n, record_property):
     run_whole(n, 0, record_property, residual_models)
 
 
-@FEW_OR_MANY
+@pytest.mark.parametrize("n", MANY)
 def test_probit_reaches_the_reference(n, record_property):
     run_whole(n, 0, record_property, probit_models)
 

@@ -304,6 +304,7 @@ def test_coefficients_are_drawn_as_dense_algebra_has_them(wide):
     np.testing.assert_allclose(numbers[:, 2], rows[2] + made)  # it follows from before, 0
 
 
+@pytest.mark.slow(seconds=2)
 def test_the_sampler_is_the_reference_of_the_sweeps():
     """At the same precisions, noise and scales: means, deviations, and rows without entries."""
     y, _, F, G = table(14, n=90, d=30, share=0.5)
@@ -366,6 +367,7 @@ def test_the_sampler_stands_where_it_takes_seconds():
     assert not too_long(answer.engine.observed, 1)
 
 
+@pytest.mark.slow(seconds=1)
 def test_ranks_of_what_tables_with_attributes_are_drawn_from():
     rng = np.random.default_rng(0)
     block = mc.Block("x", mc.Gaussian(variance=None), row_effects=True)

@@ -290,6 +290,7 @@ def check_order_of_columns(frame, library, method, completed):
     assert lists_of(completed.table) == lists_of(turned.table)
 
 
+@pytest.mark.slow(seconds=5)
 @settings(max_examples=8)
 @given(frames())
 def test_tables_of_any_columns(drawn):

@@ -173,7 +173,7 @@ def test_a_busy_machine_has_a_table_of_its_own(tmp_path):
     ("sweeps", "status"),
     [
         pytest.param("0", "certified", marks=pytest.mark.slow(seconds=5)),
-        ("1", "iteration_limit"),
+        pytest.param("1", "iteration_limit", marks=pytest.mark.slow(seconds=3)),
     ],
 )
 def test_a_small_large_table(tmp_path, sweeps, status):
@@ -226,6 +226,7 @@ def test_calibration_is_measured(script, method):
     assert all(kind["n"] > 0 for kind in line["kinds"].values())
 
 
+@pytest.mark.slow(seconds=1)
 def test_lines_of_certainty_have_numbers_of_drawn_tables(script, tmp_path):
     certain = script("certainty_tables")
     names = [name for name, *_ in certain.lines()]

@@ -602,6 +602,7 @@ def test_the_density_of_limits_is_a_probability():
     assert points_of(y).tolist() == [0.5, 0.2]
 
 
+@pytest.mark.slow(seconds=3)
 def test_conformal_intervals_are_scored_on_values_alone():
     model, data, _ = example(mc.Gaussian(0.16), shape=(40, 6))
     posterior = mc.posterior(model, data, method="variational")

@@ -79,6 +79,7 @@ def test_errors_of_shares_count_groups():
 # Posteriors that are known to be exact, and such with a fault.
 
 
+@pytest.mark.slow(seconds=2)
 def test_an_exact_posterior_breaks_the_law_as_often_as_stated():
     p = [
         mc.laws.check_posterior(

@@ -278,6 +278,7 @@ def test_a_killed_path_loses_no_finished_fit(tmp_path, monkeypatch, how, missing
     assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.py", "work.npz", "x.npy"]
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_killed_cross_validation_goes_on_within_a_fold(tmp_path, monkeypatch):
     """Two headers, four fits, the scores; a third header, two fits, and the third one."""
     file = killed(tmp_path, "within", 11, "cross_validate")

@@ -48,6 +48,7 @@ def command(*arguments, code=0):
     return done.stdout if code == 0 else done.stderr
 
 
+@pytest.mark.slow(seconds=9)
 def test_every_command_takes_them(place):
     said = command("explain", "table.csv", "--model", "model.toml", *PLUGINS)
     assert "0.1 Σ_i ‖z_i‖" in said
@@ -80,6 +81,7 @@ def test_types_name_them(place):
     assert "is = 'LogCosh' is no word of mcframe" in said
 
 
+@pytest.mark.slow(seconds=5)
 def test_modules_are_found_in_the_current_folder(place):
     source = (FOLDER / "log_cosh.py").read_text()
     (place / "my_words.py").write_text(source)

@@ -249,6 +249,7 @@ def test_long_tables_learn_from_some_of_their_rows(monkeypatch):
     assert np.mean(gains) < 1.0
 
 
+@pytest.mark.slow(seconds=3)
 def test_gaps_in_clusters_tell_nothing_of_other_clusters():
     """Tenths of the rows lack three of seven columns, and the last one rises from tenth to tenth.
 
@@ -401,8 +402,7 @@ def drawn_table(seed):
 @pytest.mark.parametrize(
     ("first", "count"),
     [
-        (0, 4),
-        pytest.param(24, 4, marks=pytest.mark.slow(seconds=6)),
+        *(pytest.param(first, 4, marks=pytest.mark.slow(seconds=7)) for first in (0, 24)),
         pytest.param(100, 40, marks=pytest.mark.slow(seconds=80)),
     ],
 )

@@ -379,6 +379,7 @@ def test_wrong_options_are_named(model, table, change, named):
         mc.cross_validate(options.pop("models"), table, **options)
 
 
+@pytest.mark.slow(seconds=2)
 def test_what_no_process_can_be_sent_is_said(model, table):
     lock = threading.Lock()
 

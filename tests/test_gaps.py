@@ -145,7 +145,13 @@ def test_words_that_say_something(word):
     assert not is_word_of_missing(word)
 
 
-@pytest.mark.parametrize("word", ["Don't know", "ND", "*"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "Don't know",
+        *(pytest.param(word, marks=pytest.mark.slow(seconds=3)) for word in ("ND", "*")),
+    ],
+)
 @pytest.mark.parametrize("places", [2, 0])  # set aside, or categories
 def test_a_column_of_mostly_numbers_names_what_is_in_the_way(word, places):
     rng = np.random.default_rng(1)

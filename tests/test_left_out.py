@@ -197,6 +197,7 @@ def test_intervals_of_few_rows_cover():
     assert 0.88 <= np.mean(covered) <= 0.95
 
 
+@pytest.mark.slow(seconds=2)
 def test_what_is_missing_together_is_held_out_together():
     """Two columns are nearly one and never observed alone: their errors are those by the third."""
     covered, sizes = [], []

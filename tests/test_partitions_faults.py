@@ -270,6 +270,7 @@ def unforgiving():
         yield client
 
 
+@pytest.mark.slow(seconds=2)
 def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monkeypatch, alone):
     """The same bits; and an error where they go on to."""
     data = Deadly(data_of().data, 4, tmp_path, 1)
@@ -281,6 +282,7 @@ def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monk
         mc.fit(model_of(*KIND), attrs.evolve(data, times=9))
 
 
+@pytest.mark.slow(seconds=2)
 def test_two_fits_at_once_share_a_cluster(threads):
     """Two threads, one client: each has the bits of a fit alone, and compiles what it compiled."""
     budget, n_partitions = {**BUDGET, "max_iter": 1}, 4
@@ -463,6 +465,7 @@ def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
     assert max(looks) <= start * (1 + 1e-12)
 
 
+@pytest.mark.slow(seconds=2)
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
 @seed(0)
 @settings(max_examples=12, phases=[Phase.generate])

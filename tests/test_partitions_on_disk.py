@@ -78,6 +78,7 @@ def tables(most_rows=8, most_columns=5):
     return arrays.filter(lambda array: not np.isnan(array).all())
 
 
+@pytest.mark.slow(seconds=3)
 @settings(max_examples=40)
 @given(tables(), st.randoms(use_true_random=False), st.integers(1, 4), st.integers(1, 4))
 def test_any_order_and_any_chunks_give_the_same_bytes(tmp_path_factory, table, random, size, n):

@@ -330,6 +330,7 @@ mc.posterior(model_of(LEARNED), data, factors=2, checkpoint=sys.argv[1], tol=1e-
 """
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(tmp_path):
     """What a sweep found is in the file before the next but one begins."""
     path = tmp_path / "posterior.npz"

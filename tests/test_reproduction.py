@@ -179,6 +179,7 @@ def test_more_trials_are_added_to_a_finished_run(place, capsys, monkeypatch):
     assert stored(place / "noise-table1.jsonl") == once
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_killed_run_goes_on_where_it_stopped(place, capsys):
     assert main(FULL) == 0
     whole = stored(place / "noise-table1.jsonl")

@@ -180,6 +180,7 @@ def test_what_the_paper_prints():
         assert kind.tiny() != kind()
 
 
+@pytest.mark.slow(seconds=2)
 @pytest.mark.reproduction
 def test_coco_1_is_below_coco_0_in_x_error():
     """Seed 0, one trial: 0.09 and 0.06 against 0.15 and 0.10; a margin of 20 % is asked for."""

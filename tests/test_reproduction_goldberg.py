@@ -157,6 +157,7 @@ def test_features_are_scaled_as_the_tables_say():
     np.testing.assert_allclose(both.std(axis=0), 1.0)
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.reproduction
 def test_mc_1_is_below_mean_imputation_with_support_vector_machines():
     """Noise 0.01, rank 2, 60 items, 40 % observed; of 100 items the paper prints 10.8 and 16.5.

@@ -405,6 +405,7 @@ def test_hsieh_is_better_the_more_ones_are_observed():
         assert found["Hsieh, best t, error"] <= found["Hsieh, error"] + 1e-2
 
 
+@pytest.mark.slow(seconds=2)
 @pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 @pytest.mark.reproduction
 def test_the_error_from_ones_alone_falls_as_the_theorem_says():

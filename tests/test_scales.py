@@ -24,6 +24,9 @@ from mcframe.tables.table_draws import DrawnRows
 
 from .strategies import SHAPES
 
+# Shapes of the default run: no support, whole numbers, a share, and a point mass.
+QUICK = ("normal", "counted", "share", "zero or more")
+
 
 @st.composite
 def columns(draw):
@@ -112,7 +115,13 @@ def frame_of(shape, n=300, seed=0):
     return whole, whole.assign(y=whole["y"].mask(hidden)), hidden
 
 
-@pytest.mark.parametrize("shape", list(SHAPES))
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(shape, marks=[pytest.mark.slow(seconds=1)] * (shape not in QUICK))
+        for shape in SHAPES
+    ],
+)
 def test_draws_intervals_and_means_agree_and_lie_in_the_support(shape):
     whole, frame, hidden = frame_of(shape)
     _, lower, upper = SHAPES[shape]

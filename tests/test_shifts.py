@@ -259,6 +259,7 @@ def test_numbers_that_are_no_outcomes_stay_covariates_with_terms(crossed):
     assert np.std(rests) == pytest.approx(0.6, abs=0.1)
 
 
+@pytest.mark.slow(seconds=2)
 def test_pooled_formulas_with_products_take_a_reference_group(crossed):
     """The slope of x in treated rows falls by the share of rows that jump."""
     jump = dict.fromkeys(["y1", "y2"], mc.shift(by="arm", to="control"))

@@ -144,6 +144,7 @@ def test_columns_are_found_beside_many_eigenvalues_of_zero():
     assert weights @ x**2 + 2.0 * x[:300] @ gradient @ x[300:] < 0.0
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_table_beyond_the_polished_order_certifies():
     """Without its last columns this one is left with a gap of 8e-3, all objective."""
     fit = mc.fit(

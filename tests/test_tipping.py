@@ -51,6 +51,7 @@ def test_the_mean_and_its_deviation_are_those_of_pooled_draws():
     assert np.max(np.abs(differences)) < 0.35
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_shift_takes_the_pooled_mean_to_the_end_of_its_interval(completed):
     shift = completed.shift_to_change("y")
     draws, shifted = completed.draws(60), completed.draws(60, shift={"y": shift})
