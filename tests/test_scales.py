@@ -166,7 +166,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("level", [pytest.param(0.5, marks=pytest.mark.slow(seconds=3)), 0.9])
+@pytest.mark.parametrize("level", [pytest.param(0.5, marks=pytest.mark.slow(seconds=0.2)), 0.9])
 @pytest.mark.parametrize("dtype", ["float64", "Int64"])
 @pytest.mark.parametrize("kind", list(WHOLE))
 def test_intervals_of_whole_columns_are_no_longer_than_they_need_be(kind, dtype, level):
