@@ -37,7 +37,7 @@ def test_scikit_learn_checks_with_all_defaults(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow(seconds=0.2)
+@pytest.mark.slow(seconds=18)
 @parametrize_with_checks([MatrixCompletionClassifier(), MatrixCompletionRegressor()])
 def test_scikit_learn_checks_of_predictors_with_all_defaults(estimator, check):
     check(estimator)

@@ -149,7 +149,7 @@ def test_words_that_say_something(word):
     "word",
     [
         "Don't know",
-        *(pytest.param(word, marks=pytest.mark.slow(seconds=1.5)) for word in ("ND", "*")),
+        *(pytest.param(word, marks=pytest.mark.slow(seconds=3)) for word in ("ND", "*")),
     ],
 )
 @pytest.mark.parametrize("places", [2, 0])  # set aside, or categories

@@ -61,7 +61,7 @@ def model_and_data(risk="pu", beside="alone", mean=False):
 
 @pytest.mark.parametrize(
     "written",
-    [False, pytest.param(True, marks=pytest.mark.slow(seconds=0.8))],
+    [False, pytest.param(True, marks=pytest.mark.slow(seconds=4))],
     ids=["unwritten", "written out"],
 )
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.numerics.row_mixtures import moments_of
 from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.tables.coding import NO_PLACES, Numbers
 from mcframe.tables.marginals import (
@@ -156,6 +157,23 @@ def test_draws_intervals_and_means_agree_and_lie_in_the_support(shape):
         assert abs(np.mean(drawn == 0.0) - np.mean(truth == 0.0)) < 0.1
 
 
+def drawn_alone(completed, column, cells, count, rng):
+    """Draws of the number of each cell by itself on its scale, of the mixture or of the shape."""
+    weights, means, variances = completed.posterior.engine.mixture(*cells)
+    normal = rng.standard_normal((count, cells[0].size))
+    if column.coding.shape is None:
+        heights = np.cumsum(weights, axis=0)
+        component = np.sum(rng.random((count, 1, cells[0].size)) > heights, axis=1)
+        chosen = np.minimum(component, len(weights) - 1), np.arange(cells[0].size)
+        standard = means[chosen] + np.sqrt(variances[chosen] + NOISE_SHARE) * normal
+    else:
+        mean, variance = moments_of(weights, means, variances)
+        standard = mean + np.sqrt(variance + NOISE_SHARE) * column.coding.shape.apply(normal)
+    numbers = completed.posterior.tables[column.block].units.invert(standard, *cells)
+    width = column.coding.width
+    return numbers[:, width - 1 :: width]
+
+
 WHOLE = {
     "a scale of three": lambda z: 1.0 + (z > -0.7) + (z > 0.7),
     "a scale of seven": lambda z: np.clip(np.rint(4.0 + 1.5 * z), 1.0, 7.0),
@@ -166,7 +184,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("level", [pytest.param(0.5, marks=pytest.mark.slow(seconds=0.2)), 0.9])
+@pytest.mark.parametrize("level", [pytest.param(0.5, marks=pytest.mark.slow(seconds=3)), 0.9])
 @pytest.mark.parametrize("dtype", ["float64", "Int64"])
 @pytest.mark.parametrize("kind", list(WHOLE))
 def test_intervals_of_whole_columns_are_no_longer_than_they_need_be(kind, dtype, level):
@@ -181,13 +199,7 @@ def test_intervals_of_whole_columns_are_no_longer_than_they_need_be(kind, dtype,
     coding, rows = column.coding, np.flatnonzero(y.isna())[:25]
     assert isinstance(coding, SemiContinuous) == (kind == "nothing or an amount")
     cells = column.entries(rows)
-    weights, means, variances = completed.posterior.engine.mixture(*cells)
-    component = np.sum(rng.random((20_000, 1, cells[0].size)) > np.cumsum(weights, axis=0), axis=1)
-    component = np.minimum(component, len(weights) - 1), np.arange(cells[0].size)
-    spread = np.sqrt(variances[component] + NOISE_SHARE)
-    drawn = means[component] + spread * rng.standard_normal(spread.shape)
-    numbers = completed.posterior.tables[column.block].units.invert(drawn, *cells)
-    others = numbers[:, coding.width - 1 :: coding.width]
+    others = drawn_alone(completed, column, cells, 20_000, rng)
     whole = coding.whole_within(column.rounded(coding.within(others)))
     if coding.width == 2:
         raw = coding.raw(completed.posterior, column.block, cells)
@@ -213,15 +225,7 @@ def test_means_and_deviations_are_those_of_draws_of_one_entry(shape):
     rows = np.flatnonzero(hidden)[:40]
     cells = column.entries(rows)
     coding = column.coding
-    weights, means, variances = completed.posterior.engine.mixture(*cells)
-    rng = np.random.default_rng(1)
-    component = (rng.random((4000, 1, cells[0].size)) > np.cumsum(weights, axis=0)).sum(axis=1)
-    component = np.minimum(component, len(weights) - 1)
-    picked = np.arange(cells[0].size)
-    spread = np.sqrt(variances[component, picked] + NOISE_SHARE)
-    standard = means[component, picked] + spread * rng.standard_normal(component.shape)
-    numbers = completed.posterior.tables[column.block].units.invert(standard, *cells)
-    numbers = numbers[:, coding.width - 1 :: coding.width]
+    numbers = drawn_alone(completed, column, cells, 40_000, np.random.default_rng(1))
     others = coding.within(numbers)
     filled = completed.table["y"][rows].to_numpy()
     sd = completed.sd["y"][rows].to_numpy()

@@ -142,7 +142,7 @@ LABELS = [
 
 @pytest.mark.parametrize("likelihood", LABELS, ids=str)
 @pytest.mark.parametrize(
-    "dtype", ["float64", pytest.param("Int64", marks=pytest.mark.slow(seconds=0.8))]
+    "dtype", ["float64", pytest.param("Int64", marks=pytest.mark.slow(seconds=3))]
 )
 def test_likelihoods_of_labels_fill_0_and_1_with_labels(likelihood, dtype):
     frame = numbers_and_labels(LABELS.index(likelihood)).astype({"y": dtype})

@@ -25,14 +25,18 @@ def numbers_of(series):
 
 
 def answers(name, share, seed):
+    """Facts on hidden entries of a table, column by column."""
+    coded = table(name)
+    given = masked(coded, share, seed).frame()
+    return facts(coded.frame(), given, mc.complete(given))
+
+
+def facts(whole, given, completed):
     """Facts on hidden entries, column by column: of numbers, and of other values.
 
     Of numbers: whether they are covered, and squares of errors and sds over the variance. Of
     others: whether they are wrong, and how probably they were said to be.
     """
-    coded = table(name)
-    whole, given = coded.frame(), masked(coded, share, seed).frame()
-    completed = mc.complete(given)
     lower, upper = completed.interval(0.9)
     numbers, others = [], []
     for each in completed.declared.columns:

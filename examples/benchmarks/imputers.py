@@ -391,29 +391,27 @@ class Complete(Imputer):
     name = "mc.complete"
     package = "mcframe"
     ours = True
+    options = types.MappingProxyType({})
 
     def filled(self, frame):
         """One line."""
-        return completed(frame)
+        return completed(frame, **self.options).table
 
 
 class CompleteWithoutTrees(Complete):
     """The same without its correction by trees."""
 
     name = "mc.complete, nonlinear=False"
-
-    def filled(self, frame):
-        """One line, and an option."""
-        return completed(frame, nonlinear=False)
+    options = types.MappingProxyType({"nonlinear": False})
 
 
 def completed(frame, **options):
-    """The table that ``mc.complete`` makes."""
+    """What ``mc.complete`` returns."""
     import mcframe as mc
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-        return mc.complete(frame, **options).table
+        return mc.complete(frame, **options)
 
 
 METHODS = (

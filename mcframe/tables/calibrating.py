@@ -1,6 +1,6 @@
 """Codings fitted to held-out entries, and the errors of each column at these."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -8,8 +8,9 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.stored_classes import stored
+from mcframe.numerics.error_shapes import ErrorShape
 from mcframe.runtime.machine import limits_blas
-from mcframe.tables.coding import Coding
+from mcframe.tables.coding import Coding, Numbers
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.discriminant import Discriminant
 from mcframe.tables.indicator_codings import Indicator, Indicators
@@ -56,12 +57,16 @@ class ColumnScores:
 
 @limits_blas  # threads wait for one another at numbers as few as these
 def calibrated(
-    coding: CodingT, codes: Array, raw: RawPredictions, weights: Array | None = None
+    coding: CodingT,
+    codes: Array,
+    raw: RawPredictions,
+    weights: Array | None = None,
+    with_shape: bool = False,
 ) -> CodingT:
     """Return the coding with probabilities that fit held-out codes.
 
     Labels and levels get the coefficient and the offsets with the largest likelihood, classes
-    their discriminant. A coding of numbers stays as it is.
+    their discriminant.
 
     Parameters
     ----------
@@ -71,8 +76,16 @@ def calibrated(
         What was predicted of them.
     weights : array (n,), optional
         How often each of them counts; by default once.
+    with_shape : bool, default False
+        Whether numbers get the shape of their errors.
     """
     weights = np.ones(codes.size) if weights is None else weights
+    if with_shape and isinstance(coding, Numbers) and coding.has_scale:
+        assert raw.variances is not None  # of the posterior of rows
+        with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
+            errors = coding.numbers(codes)[:, -1] - raw.means[:, -1]
+            standard = errors / np.sqrt(raw.variances[:, -1])
+        coding = attrs.evolve(coding, shape=ErrorShape.of(standard, weights))
     if isinstance(coding, SemiContinuous):
         part = RawPredictions(*(numbers[:, :1] for numbers in raw.parts))
         fitted_part = calibrated(coding.part, coding.parts(codes), part, weights)
@@ -102,6 +115,7 @@ def calibrated_and_scored(
     missingness: Missingness,
     final_predictions: RawPredictions | None = None,
     row_weights: Array | None = None,
+    with_shape: bool = False,
 ) -> tuple[Coding, ColumnScores]:
     """Return the coding of a column, fitted to its held-out entries, and the losses at these.
 
@@ -123,6 +137,8 @@ def calibrated_and_scored(
         Those of the final fit, each held-out entry from the rest of its row.
     row_weights : array (n,), optional
         How often each row counts, in fits, constants and losses.
+    with_shape : bool, default False
+        Whether numbers get the shape of their errors.
     """
     folds, observed, all_held = (
         range(len(masks)),
@@ -137,7 +153,8 @@ def calibrated_and_scored(
         if not parts:
             return coding
         held = np.concatenate([np.flatnonzero(mask) for mask, _ in parts])
-        return calibrated(coding, codes[held], joined(raw for _, raw in parts), counts[held])
+        raw = joined(predictions for _, predictions in parts)
+        return calibrated(coding, codes[held], raw, counts[held], with_shape)
 
     def losses(
         fold_coding: Coding, predictions: RawPredictions, held: Mask, remaining: IntArray
@@ -218,12 +235,14 @@ def calibrated_columns(
     missingness: Sequence[Missingness],
     final_moments: HeldOutMoments | None = None,
     row_weights: Array | None = None,
+    without_shape: Collection[Any] = (),
 ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
     """Columns with codings fitted to held-out entries, and the scores of those with any.
 
     Codes (n x number of columns) are held out where ``masks`` says so, fold by fold. ``moments``
     are their predictions, and ``final_moments`` those of the final fit for all of them. Rows count
-    as often as ``row_weights`` (n,) say.
+    as often as ``row_weights`` (n,) say. Errors of numbers are normal in columns ``without_shape``
+    and in those of which limits of cells are known, whose draws are moved or cut off afterwards.
     """
     calibrated, scores, first = list(columns), {}, 0
     for k, column in enumerate(columns):
@@ -238,6 +257,7 @@ def calibrated_columns(
                 missingness[k],
                 None if final_moments is None else final_moments.of_columns(numbers),
                 row_weights,
+                column.name not in without_shape and not column.column.limited.any(),
             )
             calibrated[k] = attrs.evolve(column, coding=coding)
         first = end

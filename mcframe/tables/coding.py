@@ -6,16 +6,23 @@ from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import ndtr, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.rounding import TINY
+from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.stored_classes import stored
+from mcframe.contracts.validators import Options
 from mcframe.model.transforms import Chain
+from mcframe.numerics.error_shapes import ErrorShape
 from mcframe.posterior.answer import Posterior, rounded_interval
-from mcframe.posterior.predictive import QUADRATURE_NODES, normal_nodes
+from mcframe.posterior.predictive import (
+    QUADRATURE_NODES,
+    interval_of_whole_numbers,
+    normal_nodes,
+)
 from mcframe.tables.columns import Column
 from mcframe.tables.known_limits import KnownLimits
+from mcframe.tables.raw_predictions import RawPredictions
 
 # The block of numbers that a table is coded as.
 NUMBERS_BLOCK = "columns"
@@ -110,6 +117,9 @@ class Numbers(BaseCoding):
         By how much the mean log density of held-out numbers is larger than on the plainest scale.
     support : (lowest, highest)
         Codes between which answers lie on that scale: the bounds, or evident ones such as 0.
+    shape : ErrorShape or None
+        Of errors on the scale, by held-out entries, in units of their expected deviation; None
+        where none was fitted, and a posterior's own distribution counts.
     """
 
     whole: tuple[int, int] | None = None
@@ -119,6 +129,7 @@ class Numbers(BaseCoding):
     scale: Chain = AS_IN_THE_DATA
     scale_gain: float = 0.0
     support: tuple[float, float] = (-np.inf, np.inf)
+    shape: ErrorShape | None = None  # not in files of earlier versions
 
     places: ClassVar[None] = None
     has_scale: ClassVar[bool] = True  # where the posterior of rows fills the table
@@ -252,8 +263,10 @@ class Numbers(BaseCoding):
         return self.moment(means, variances, 1)
 
     def moment(self, means: Array, variances: Array, power: int) -> Array:
-        """The mean of a power of a code that is normal on the scale."""
+        """The mean of a power of a code that is normal on the scale, or has the shape there."""
         points, shares = normal_nodes(QUADRATURE_NODES)
+        if self.shape is not None:
+            points = self.shape.apply(points)
         nodes = means[:, -1] + np.sqrt(variances[:, -1]) * points[:, None]
         mean: Array = shares @ self.within(nodes) ** power
         return mean
@@ -264,6 +277,10 @@ class Numbers(BaseCoding):
 
     def expected(self, posterior: Any, block: str, cells: Cells, power: int = 1) -> Array:
         """The mean of a power of a new code under a posterior, at the cells of the column."""
+        if self.shape is not None and len(self.scale):
+            raw = RawPredictions.of(posterior, block, *cells)
+            assert raw.variances is not None  # of a posterior
+            return self.moment(raw.means, raw.variances, power)
         return np.asarray(
             posterior.expected(block, lambda numbers: self.within(numbers) ** power, *cells)
         )
@@ -283,10 +300,31 @@ class Numbers(BaseCoding):
 
         If they are ``whole``, of the whole codes nearest to them.
         """
+        if self.shape is not None:
+            means, deviations = (ask(block, *cells) for ask in (posterior.predict, posterior.sd))
+            return self.ends_by_shape(self.shape, means, deviations, level, whole)
         if whole:
             return rounded_interval(posterior, block, level, self.rounded, self.edges, *cells)
         lower, upper = (self.within(end) for end in posterior.interval(block, level, *cells))
         return lower, upper
+
+    def ends_by_shape(
+        self, shape: ErrorShape, means: Array, deviations: Array, level: float, whole: bool
+    ) -> tuple[Array, Array]:
+        """The ends of intervals of codes with these moments on the scale, whose errors have it."""
+
+        def quantile(share: float | Array) -> Array:
+            numbers = means + deviations * shape.quantile(np.clip(share, EPS, 1.0 - EPS))
+            return self.rounded(numbers) if whole else self.within(numbers)
+
+        def cdf(codes: Array) -> Array:
+            return np.asarray(ndtr(shape.invert((self.edges(codes) - means) / deviations)))
+
+        level = Options.level(level)
+        if whole:
+            lower, upper = interval_of_whole_numbers(level, cdf, quantile).T
+            return lower, upper
+        return quantile(0.5 - 0.5 * level), quantile(0.5 + 0.5 * level)
 
     def losses(self, answer: Array, codes: Array) -> Array:
         """The loss of a prediction at each of the observed numbers."""

@@ -221,11 +221,12 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         bounds of the column. At observed entries they have the observed values. For labels,
         levels and categories see ``sd`` and ``predict``.
 
-        The ends are quantiles with equal tails. Where all observed numbers of a column are whole,
-        the ends are whole, too, as draws are, and the interval has at least this probability: one
-        of the two quantiles moves in as far as it can, as in ``Posterior.interval``. Of a scale of
-        few values, such as answers from 1 to 3, an interval often holds far more, since it cannot
-        hold less than a whole value.
+        The ends are quantiles with equal tails: of a column whose held-out errors have a shape of
+        their own (see ``mc.complete``) those of that shape. Where all observed numbers of a column
+        are whole, the ends are whole, too, as draws are, and the interval has at least this
+        probability: one of the two quantiles moves in as far as it can, as in
+        ``Posterior.interval``. Of a scale of few values, such as answers from 1 to 3, an interval
+        often holds far more, since it cannot hold less than a whole value.
 
         The probability of a label, level or category in ``predict`` is that of the value itself,
         and has no interval. Of a declared model ``Posterior.interval`` has those of probabilities,

@@ -473,6 +473,7 @@ def calibrate(
         held_out.missingness,
         estimated.final_moments,
         coded.weights_of_coded,
+        coded.relations.identity_columns,
     )
     return CalibratedTable(tuple(columns), scores)
 

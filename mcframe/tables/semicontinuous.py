@@ -4,12 +4,13 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.transforms import Chain
+from mcframe.numerics.error_shapes import ErrorShape
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.predictive import interval_of_whole_numbers
 from mcframe.tables.coding import NO_PLACES, Cells, Numbers
@@ -113,19 +114,23 @@ class SemiContinuous(Numbers):
         assert raw.variances is not None  # of a posterior
         p = self.probability(raw.means, raw.variances)
         means, deviations = raw.means[:, 1], np.sqrt(raw.variances[:, 1])
-        below = p * ndtr((self.inverse(np.array([self.atom])) - means) / deviations)
+        shape = self.shape or ErrorShape()
+
+        def share_below(numbers: Array) -> Array:
+            return np.asarray(p * ndtr(shape.invert((numbers - means) / deviations)))
+
+        below = share_below(self.inverse(np.array([self.atom])))
 
         def quantile(u: float | Array) -> Array:
             past_atom = u > below + 1.0 - p
             shares = np.where(past_atom, u - (1.0 - p), u) / p
-            others = means + deviations * ndtri(np.clip(shares, EPS, 1.0 - EPS))
+            others = means + deviations * shape.quantile(np.clip(shares, EPS, 1.0 - EPS))
             codes = self.rounded(others) if whole else self.within(others)
             least = np.where(u > below, self.atom, -np.inf)
             return np.clip(codes, least, np.where(past_atom, np.inf, self.atom))
 
         def cdf(whole: Array) -> Array:
-            others = p * ndtr((self.edges(whole) - means) / deviations)
-            return np.asarray(others + (1.0 - p) * (self.atom <= whole))
+            return share_below(self.edges(whole)) + (1.0 - p) * (self.atom <= whole)
 
         if whole:
             return tuple(interval_of_whole_numbers(level, cdf, quantile).T)

@@ -13,6 +13,7 @@ import scipy
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.frames import Frame
+from mcframe.contracts.rounding import EPS
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
@@ -33,7 +34,7 @@ from mcframe.posterior.rows import (
 )
 from mcframe.runtime.progress import stage
 from mcframe.tables.applicability import values_equal
-from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts
+from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
 from mcframe.tables.compatible_draws import PROPOSALS, PartedColumns, compatible_draw
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
@@ -504,21 +505,23 @@ class DrawnRows(Generic[Frame]):
             if isinstance(coding, SemiContinuous):
                 first = self.probabilities(posterior, coding.part, completed, missing, place)
                 parts = drawn_places(first, rng)
-                others = drawn[cells][:, 1:]
+                others, rows, at = drawn[cells][:, 1:], posterior, missing
                 if posterior is not None:  # given which of the two it is
                     completed[missing, place] = self.units.apply(parts, missing, numbers[0])
                     rows = posterior.take(missing)
                     rows = rows.with_numbers(completed[missing], self.precisions)
-                    others = rows.draws(np.arange(missing.size), rng, 1)[0][:, numbers[1:]]
+                    at = np.arange(missing.size)
+                    others = rows.draws(at, rng, 1)[0][:, numbers[1:]]
                     others = others + np.sqrt(NOISE_SHARE) * rng.standard_normal(others.shape)
+                others = self.shaped(coding, others, rows, at, numbers[1:])
                 amounts = self.units.invert(others, missing[:, None], numbers[1:])[:, 0]
                 values = column.rounded(coding.within(amounts))
                 codes[column.name] = np.where(parts == 1.0, values, coding.atom)
                 completed[cells] = self.units.apply(coding.numbers(codes[column.name]), *cells)
                 continue
             if not isinstance(coding, Choice):
-                completed[cells] = drawn[cells]
-                answer = coding.within(self.units.invert(drawn[cells], *cells)[:, 0])
+                completed[cells] = self.shaped(coding, drawn[cells], posterior, missing, numbers)
+                answer = coding.within(self.units.invert(completed[cells], *cells)[:, 0])
                 codes[column.name] = coding.whole_within(column.rounded(answer))
                 continue
             answer = self.probabilities(posterior, coding, completed, missing, place)
@@ -550,24 +553,56 @@ class DrawnRows(Generic[Frame]):
         Their numbers stand from a place on. Of factors given what is observed alone.
         """
         numbers = place + np.arange(coding.width)
-        cells = np.ix_(missing, numbers)
-        if posterior is None:
-            at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
-            engine = self.posterior.engine
-            mixture = [part.reshape(1, missing.size, -1) for part in engine.mixture(*at)]
-            noise = engine.noise[numbers]
-        else:
+        rows, at = posterior, missing
+        if posterior is not None:
             rows = posterior.take(missing).with_numbers(completed[missing], self.precisions)
-            conditional = rows.cells
-            weights = conditional.responsibilities.T[:, :, None]
-            mixture = [
-                weights,
-                conditional.means[:, :, numbers],
-                conditional.variances[:, :, numbers],
-            ]
-            noise = np.asarray(NOISE_SHARE)
+            at = np.arange(missing.size)
+        *mixture, noise = self.mixture(rows, at, numbers)
         means, variances = moments_of(*mixture)
-        return coding.decode(self.units.invert(means, *cells), variances + noise)
+        return coding.decode(
+            self.units.invert(means, *np.ix_(missing, numbers)), variances + noise
+        )
+
+    def mixture(
+        self, posterior: RowsPosterior | None, rows: IntArray, numbers: IntArray
+    ) -> tuple[Array, Array, Array, Array]:
+        """Weights, means and variances of numbers in some rows (C x n x K), and their noise.
+
+        Of factors (``posterior`` is None) given what is observed.
+        """
+        if posterior is None:
+            engine = self.posterior.engine
+            cells = np.broadcast_arrays(*np.ix_(rows, numbers))
+            of_cells = engine.mixture(*(grid.ravel() for grid in cells))
+            weights, means, variances = (part.reshape(1, rows.size, -1) for part in of_cells)
+            return weights, means, variances, engine.noise[numbers]
+        conditional = posterior.cells
+        means, variances = (
+            part[:, rows[:, None], numbers] for part in (conditional.means, conditional.variances)
+        )
+        weights = conditional.responsibilities[rows].T[:, :, None]
+        return weights, means, variances, np.asarray(NOISE_SHARE)
+
+    def shaped(
+        self,
+        coding: Numbers,
+        drawn: Array,
+        posterior: RowsPosterior | None,
+        rows: IntArray,
+        numbers: IntArray,
+    ) -> Array:
+        """Draws of one number in some rows (n x 1), their errors in the shape of the column's.
+
+        Each has the share of the shape below itself that it has of the mixture of Gaussians it was
+        drawn from.
+        """
+        if coding.shape is None:
+            return drawn
+        weights, means, variances, noise = self.mixture(posterior, rows, numbers)
+        mean, variance = moments_of(weights, means, variances)
+        below = scipy.special.ndtr((drawn - means) / np.sqrt(variances + noise))
+        shares = np.clip(np.sum(weights * below, axis=0), EPS, 1.0 - EPS)
+        return mean + np.sqrt(variance + noise) * coding.shape.quantile(shares)
 
 
 def ranks_of(mixture: RowDistribution | None, place: int, numbers: Array) -> Array:
