@@ -380,7 +380,14 @@ def test_fits_and_posteriors_are_saved_with_limits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "criterion", [None, mc.selection.MeanAbsoluteError("x"), mc.selection.RelativeError("x")]
+    "criterion",
+    [
+        None,
+        *(
+            pytest.param(kind("x"), marks=pytest.mark.slow(seconds=2))
+            for kind in (mc.selection.MeanAbsoluteError, mc.selection.RelativeError)
+        ),
+    ],
 )
 def test_folds_hold_limits_out(criterion):
     model, data, _ = example(mc.Gaussian(0.16), shape=(30, 6))

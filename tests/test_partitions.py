@@ -86,7 +86,11 @@ def fits_of(model, data, counts, tol=1e-6, **options):
     ("kind", "effects"),
     [
         *itertools.product(["gaussian"], EFFECTS),
-        *itertools.product(list(WORDS)[1:], ["none", "biases", "both kinds"]),
+        *itertools.product(list(WORDS)[1:], ["none", "biases"]),
+        *(
+            pytest.param(kind, "both kinds", marks=pytest.mark.slow(seconds=1))
+            for kind in list(WORDS)[1:]
+        ),
     ],
 )
 @pytest.mark.parametrize("tol", [1e-5, pytest.param(1e-6, marks=pytest.mark.slow)])
@@ -107,7 +111,11 @@ def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects, tol):
     [
         ("gaussian", "effects of rows"),
         *itertools.product(WORDS, ["biases"]),
-        *itertools.product(WORDS, ["both kinds", "ridge on both kinds"]),
+        *itertools.product(WORDS, ["both kinds"]),
+        *(
+            pytest.param(kind, "ridge on both kinds", marks=pytest.mark.slow(seconds=1))
+            for kind in WORDS
+        ),
     ],
 )
 def test_partitionings_agree_to_rounding(kind, effects):
