@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import Point, certificate
 from mcframe.backends.certificate import certify
-from mcframe.compile import compile_problem, may_be_tapered, scaling_costs
+from mcframe.compile import (
+    compile_problem,
+    may_be_tapered,
+    scaling_costs,
+    unexplained_gradients,
+)
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.tapering import ScalingCosts, cheapest_scales, lower_directions
@@ -46,8 +51,8 @@ def cvxpy_scales(shares, needed, linear, quadratic):
     return h.value
 
 
-def heavy_row_scaled(linear):
-    """Noise of norm below 1 with a row that stands out: the matrix, and its scales of lines."""
+def heavy_row_shortened(linear):
+    """Noise of norm below 1 with a row that stands out: the matrix, before and after."""
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((120, 80)) * (rng.random((120, 80)) < 0.3)
     dense[7] *= 3.0
@@ -55,30 +60,46 @@ def heavy_row_scaled(linear):
     rows, columns = np.nonzero(dense)
     matrix = Sampled(Pattern.of(dense.shape, rows, columns), dense[rows, columns])
     near = np.linalg.svd(dense)[2][:12].T
-    costs = ScalingCosts(linear, np.ones(200))
-    logs = lower_directions(matrix, near, np.zeros(200), 1.0, 1e-3, costs)
-    return dense, np.exp(-logs)
+    costs = ScalingCosts(linear[None], np.ones((1, 200)))
+    parts, none = [(matrix, matrix)], np.zeros((1, 200))
+    (shares,), cost = lower_directions(matrix, parts, near, none, 1.0, 1e-3, costs, 1e3, np.inf)
+    assert costs.of(shares[None]) <= cost
+    return dense, dense * (1.0 - shares[:120, None] - shares[120:]), shares
 
 
-def test_a_heavy_row_alone_is_scaled_down():
-    dense, scales = heavy_row_scaled(np.ones(200))
+def test_a_heavy_row_alone_is_shortened():
+    dense, shortened, shares = heavy_row_shortened(np.ones(200))
     assert np.linalg.norm(dense, 2) > 1.2
-    assert np.linalg.norm(scales[:120, None] * dense * scales[120:], 2) <= 1.01
-    assert np.all((scales > 0.0) & (scales <= 1.0))
-    assert scales[7] < 0.75
-    assert np.mean(np.delete(scales, 7)) > 0.98
+    assert np.linalg.norm(shortened, 2) <= 1.01
+    assert np.all((shares >= 0.0) & (shares < 1.0))
+    assert shares[7] > 0.25
+    assert np.mean(np.delete(shares, 7)) < 0.02
 
 
 def test_lines_of_infinite_cost_stay_as_they_are():
-    dense, scales = heavy_row_scaled(np.concatenate([np.full(120, np.inf), np.ones(80)]))
-    assert np.all(scales[:120] == 1.0)
-    assert np.linalg.norm(dense * scales[120:], 2) <= 1.01
+    _, shortened, shares = heavy_row_shortened(np.concatenate([np.full(120, np.inf), np.ones(80)]))
+    assert np.all(shares[:120] == 0.0)
+    assert np.linalg.norm(shortened, 2) <= 1.01
 
 
-def test_scales_that_cost_nothing_at_first():
+def test_shares_that_cost_nothing_at_first():
     """As where Z pulls the wrong way."""
-    dense, scales = heavy_row_scaled(np.zeros(200))
-    assert np.linalg.norm(scales[:120, None] * dense * scales[120:], 2) <= 1.01
+    assert np.linalg.norm(heavy_row_shortened(np.zeros(200))[1], 2) <= 1.01
+
+
+def test_what_costs_more_than_scaling_everything_is_left_as_it_is():
+    """Of a matrix whose longest directions lie on all rows."""
+    rng = np.random.default_rng(0)
+    dense = 1.1 * np.linalg.qr(rng.standard_normal((60, 40)))[0]
+    matrix, none = (
+        Sampled(Pattern.of((60, 40), *np.nonzero(dense)), dense.ravel()),
+        np.zeros((1, 100)),
+    )
+    costs = ScalingCosts(np.full((1, 100), 10.0), np.ones((1, 100)))
+    parts = [(matrix, matrix)]
+    shares, cost = lower_directions(matrix, parts, np.eye(40), none, 1.0, 1e-3, costs, 1.0, np.inf)
+    assert cost == pytest.approx(np.log(1.1))
+    assert shares is none
 
 
 def table(bias=False, row_effects=False, number=0):
@@ -142,25 +163,42 @@ def test_an_optimum_is_not_solved_for_beyond_the_tolerance():
     assert 1.5 * fit.history.records[-1].iteration <= slow.history.records[-1].iteration
 
 
+def parts_of(program, latent):
+    """An evaluation, its gradient as a part of itself, and what factors do not explain of it."""
+    at = program.evaluate(latent)
+    whole = at.entry_gradients, at.entry_gradients
+    return at, (whole, unexplained_gradients(program, at, latent))
+
+
 def test_costs_are_derivatives_of_the_conjugate():
-    """The cost of small scales is how far F* of the scaled gradient rises, to second order."""
+    """The cost of small shares is how far F* of what is left rises, to second order."""
     model, data = table(bias=False)
     program = compile_problem(mc.Problem.bind(model, data)).with_storage_for(in_factors=True)
     *_, point = iterates(program, 4)
-    at = program.evaluate(point.latent)
-    costs = scaling_costs(program, at, at.entry_gradients)
+    at, parts = parts_of(program, point.latent)
+    costs = scaling_costs(program, at, parts)
     dual = certificate.dual_point(program, at, None)
     rng, step = np.random.default_rng(0), 1e-3
-    for line in rng.choice(np.flatnonzero(costs.linear > 0.0), 12, replace=False):
-        logs = np.zeros(520)
-        logs[line] = step
-        left, right = np.split(np.exp(-logs), [400])
-        gradient = program.entries.between(dual.gradient, left, right)
+    for part, line in rng.choice(np.argwhere(costs.linear > 0.0), 12, replace=False):
+        shares = np.zeros((2, 520))
+        shares[part, line] = step
+        lines = np.split(shares[part], [400])
+        gradient = program.entries.less(dual.gradient, *parts[part], *lines)
         rise = attrs.evolve(dual, gradient=gradient).conjugates()[0] - dual.conjugates()[0]
-        assert rise == pytest.approx(costs.of(logs), rel=0.02, abs=1e-9)
+        assert rise == pytest.approx(costs.of(shares), rel=0.02, abs=1e-9)
 
 
-def test_costs_of_partitions_are_those_of_the_table():
+def test_what_factors_do_not_explain_costs_next_to_nothing_at_first():
+    """Its rows and columns are all but orthogonal to Z, those of the gradient are not."""
+    model, data = table(bias=False)
+    program = compile_problem(mc.Problem.bind(model, data)).with_storage_for(in_factors=True)
+    *_, point = iterates(program, 8)
+    at, parts = parts_of(program, point.latent)
+    whole, unexplained = scaling_costs(program, at, parts).linear
+    assert np.sum(unexplained) < 0.05 * np.sum(whole)
+
+
+def test_parts_and_costs_of_partitions_are_those_of_the_table():
     model, data = table(bias=True)
     whole = compile_problem(mc.Problem.bind(model, data)).with_storage_for(in_factors=True)
     cut = RowsInMemory(data, 3)
@@ -168,19 +206,18 @@ def test_costs_of_partitions_are_those_of_the_table():
     parts = parts.with_storage_for(in_factors=True)
     rng = np.random.default_rng(0)
     latent = LowRank(rng.standard_normal((400, 2)), rng.standard_normal((120, 2)))
-    left, right = rng.uniform(0.5, 1.0, 400), rng.uniform(0.5, 1.0, 120)
+    rows, columns = rng.uniform(0.0, 0.5, 400), rng.uniform(0.0, 0.5, 120)
     costs, norms = [], []
     for program in (whole, parts):
         assert may_be_tapered(program)
-        at = program.evaluate(latent)
-        costs.append(scaling_costs(program, at, at.entry_gradients))
-        norms.append(
-            program.entries.norm(program.entries.between(at.entry_gradients, left, right))
-        )
+        at, pairs = parts_of(program, latent)
+        costs.append(scaling_costs(program, at, pairs))
+        less = program.entries.less(at.entry_gradients, *pairs[1], rows, columns)
+        norms.append(program.entries.norm(less))
     one, many = costs
-    np.testing.assert_allclose(many.linear, one.linear, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(many.quadratic, one.quadratic, rtol=1e-8)
-    assert norms[1] == pytest.approx(norms[0], rel=1e-10)
+    np.testing.assert_allclose(many.linear, one.linear, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(many.quadratic, one.quadratic, rtol=1e-6)
+    assert norms[1] == pytest.approx(norms[0], rel=1e-8)
 
 
 @pytest.mark.parametrize(

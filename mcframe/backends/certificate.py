@@ -16,6 +16,7 @@ from mcframe.compile import (
     RowPenalty,
     may_be_tapered,
     scaling_costs,
+    unexplained_gradients,
 )
 from mcframe.compile.loss import BlockEffects
 from mcframe.contracts.arrays import Array
@@ -31,7 +32,7 @@ from mcframe.numerics.norms import (
     norm_upper_bound,
     singular_value_bounds,
 )
-from mcframe.numerics.operators import Dense, LowRank, Operator
+from mcframe.numerics.operators import Dense, LowRank, Operator, orthogonal_factors
 from mcframe.numerics.tapering import lower_directions
 from mcframe.numerics.unlabeled import ImplicitLossAt
 from mcframe.runtime.machine import OutOfTime
@@ -768,9 +769,12 @@ def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> f
 
 # The most times that rows and columns are scaled anew, the most directions that they are scaled
 # for, and how many more of the nearest singular vectors are watched meanwhile.
-MAX_TAPERINGS, MAX_TAPERED_DIRECTIONS, EXTRA_SINGULAR_VECTORS = 4, 24, 8
+MAX_TAPERINGS, MAX_TAPERED_DIRECTIONS, EXTRA_SINGULAR_VECTORS = 4, 24, 16
 # The Lanczos steps after which these vectors are exact enough.
 TAPERING_LANCZOS_STEPS = 80
+# Columns of Z with singular values up to this share of the largest are not yet at their length
+# for long: what they explain may be shortened, too.
+EXPLAINING_COLUMN_RATIO = 0.1
 # The share of the allowed excess of a norm that singular values are lowered to.
 TAPERED_EXCESS_SHARE = 0.5
 
@@ -778,41 +782,61 @@ TAPERED_EXCESS_SHARE = 0.5
 def tapered_bound(
     primal: PrimalValues, point: DualPoint, bound: Bound, accuracy: BoundAccuracy, tol: float
 ) -> Bound:
-    """The bound of the dual point with some rows and columns of its gradient scaled down.
+    """The bound of the dual point with some rows and columns of its gradient shortened.
 
-    It is computed only where it is predicted to close the gap: where the gradient is too long in
-    few directions, and the rows and columns on which these lie are cheap to scale. The directions
-    are those of the Krylov space by which the norm was bounded, so that a prediction costs a few
-    products. Otherwise the given bound is returned.
+    It is computed only where that is predicted to pay: where the gradient is too long in few
+    directions, and the rows and columns on which these lie are cheap to shorten. Where shares
+    of all of them cost too much, shares of what the factors of Z do not explain are taken off,
+    too: that costs the second order of the change alone, but leaves the directions of Z as they
+    are. The directions are those of the Krylov space by which the norm was bounded, so that a
+    prediction costs a few products. Otherwise the given bound is returned.
     """
-    program, objective, costs = primal.program, primal.objective, None
-    radius, matrix = program.penalty.dual_radius, point.matrix
-    space = bound.space
-    log_scales: Array = np.zeros(sum(matrix.shape))
+    program, latent = primal.program, primal.candidate.latent
+    radius, matrix, entries = program.penalty.dual_radius, point.matrix, program.entries
+    space, objective = bound.space, primal.objective
     excess = TAPERED_EXCESS_SHARE * allowed_norm_excess(primal, point, tol)
     spare = spare_gap(objective, point.conjugates()[0], tol)
     directions: Array = np.zeros((matrix.shape[1], 0))
+    parts: list[tuple[Any, Any]] = [(point.gradient, point.gradient)]  # that are taken off
+    shares: Array = np.zeros((1, sum(matrix.shape)))
+
+    def shorten() -> tuple[Array, float]:
+        """More shares, and what they and scaling what is too long still are predicted to cost."""
+        costs = scaling_costs(program, primal.evaluation, parts)
+        operators = [(entries.matrix(rows), entries.matrix(columns)) for rows, columns in parts]
+        return lower_directions(
+            matrix, operators, directions, shares, radius, excess, costs, primal.main, spare
+        )
+
     for _ in range(MAX_TAPERINGS):
         if space is None or spare <= 0.0 or objective - bound.value <= accuracy.gap:
             break
         n_long = int(np.count_nonzero(np.sqrt(space.ritz()[0]) > radius * (1.0 + excess)))
         if not 0 < n_long <= MAX_TAPERED_DIRECTIONS:
             break
-        if costs is None:
-            costs = scaling_costs(program, primal.evaluation, point.gradient)
         space.advance(max(TAPERING_LANCZOS_STEPS - space.steps, 0))
         fresh = space.leading(n_long + EXTRA_SINGULAR_VECTORS)[2]
-        directions = np.hstack([directions, fresh * np.exp(log_scales[matrix.shape[0] :, None])])
-        log_scales = lower_directions(matrix, directions, log_scales, radius, excess, costs)
-        if costs.of(log_scales) > spare:
+        directions = np.hstack([directions, fresh])
+        shorter, cost = shorten()
+        if cost > spare and len(parts) == 1:
+            parts.append(unexplained_gradients(program, primal.evaluation, large_part(latent)))
+            shares = np.zeros((2, sum(matrix.shape)))
+            shorter, _ = shorten()
+        if shorter is shares:
             break
-        left, right = np.split(np.exp(-log_scales), [matrix.shape[0]])
-        gradient = program.entries.between(point.gradient, left, right)
-        tapered = fenchel_bound(
-            attrs.evolve(point, gradient=gradient), primal.candidate.latent, accuracy
-        )
+        shares, gradient = shorter, point.gradient
+        for share, part in zip(shares, parts, strict=True):
+            gradient = entries.less(gradient, *part, *np.split(share, [matrix.shape[0]]))
+        tapered = fenchel_bound(attrs.evolve(point, gradient=gradient), latent, accuracy)
         space, bound = tapered.space, higher_of(bound, tapered)
     return bound
+
+
+def large_part(latent: LowRank) -> LowRank:
+    """The columns with large singular values, orthogonal and balanced."""
+    left, values, right = orthogonal_factors(latent.left, latent.right)
+    large = values > EXPLAINING_COLUMN_RATIO * np.max(values, initial=0.0)
+    return LowRank(left[:, large], right[:, large])
 
 
 def uncertified(program: Program, candidate: Point) -> Certificate:

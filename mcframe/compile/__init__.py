@@ -15,6 +15,7 @@ from mcframe.compile.factor_rows import (
     factor_rows_near,
     may_be_tapered,
     scaling_costs,
+    unexplained_gradients,
 )
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import BlockLoss, EntryLoss, FenchelConjugates

@@ -1,6 +1,6 @@
 """Ridge regressions for the rows of one factor, the other fixed, as alternation takes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, singledispatch
 from typing import Any, Protocol
 
@@ -280,16 +280,57 @@ def may_be_tapered(program: Program) -> bool:
     )
 
 
-def scaling_costs(program: Program, evaluation: Evaluation, gradient: Any) -> ScalingCosts:
-    """The increase of F* of the gradient at z where rows and columns of it are scaled down.
+# The weight of rows that are fitted anew, relative to that of the model: with none, rows of few
+# entries have no solution.
+REFIT_WEIGHT_RATIO = 1e-2
 
-    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
-    derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
-    stay 0.
+
+def unexplained_gradients(
+    program: Program, evaluation: Evaluation, latent: LowRank
+) -> tuple[Any, Any]:
+    """The gradients of the losses where rows of U, or rows of V, are fitted almost without weight.
+
+    Of each row, or each column, of the gradient near Z = U V' what the other factor does not
+    explain: it is all but orthogonal to Z there, so that F* is stationary along it. The factors
+    are balanced.
     """
-    rows, columns = factor_rows_near(program, evaluation).scaling_costs(gradient)
-    linear, quadratic = (np.concatenate(pair) for pair in zip(rows, columns, strict=True))
+    rows, weight = factor_rows_near(program, evaluation), float(program.penalty.dual_radius)
+    gradients = []
+    sides = (True, latent.left, latent.right), (False, latent.right, latent.left)
+    for by_rows, factor, other in sides:
+        refitted = refit(rows, factor, other, REFIT_WEIGHT_RATIO * weight, by_rows)
+        at = program.evaluate(product_of_rows(refitted, other, by_rows), evaluation.effects)
+        gradients.append(at.entry_gradients)
+    return gradients[0], gradients[1]
+
+
+def refit(
+    rows: AlternatingRows, factor: Array, other: Array, weight: float, by_rows: bool
+) -> Array:
+    """New rows of one factor: ridge regressions, shortened where a full step may not descend."""
+    updated = rows.ridge_solutions(other, weight, by_rows)
+    if rows.full_steps_descend:  # as where losses are quadratic and it is exact
+        return updated
+    return rows.descend(factor, updated, other, weight, by_rows)
+
+
+def scaling_costs(
+    program: Program, evaluation: Evaluation, parts: Sequence[tuple[Any, Any]]
+) -> ScalingCosts:
+    """The increase of F* of the gradient at z where shares of some parts are taken off.
+
+    Of each pair of gradients R and C in ``parts`` they are taken of the rows of R and of the
+    columns of C. F* changes by ``-R_ij z_ij`` for each share of an entry, as F*' is z there; its
+    second derivative is ``R_ij^2 / f''``. Where a block has biases columns alone change: their
+    sums stay 0.
+    """
+    near = factor_rows_near(program, evaluation)
+    pairs = [
+        np.concatenate([near.scaling_costs(of_rows)[0], near.scaling_costs(of_columns)[1]], axis=1)
+        for of_rows, of_columns in parts
+    ]
+    linear, quadratic = np.stack(pairs, axis=1)
     linear = np.maximum(linear, 0.0)
     if any(block_loss.layout.n_biases for block_loss in program.loss.block_losses):
-        linear[: program.shape[0]] = np.inf
+        linear[:, : program.shape[0]] = np.inf
     return ScalingCosts(linear, quadratic)

@@ -151,9 +151,11 @@ class Entries:
             return numbers
         return numbers * self.scales.at(self.rows, self.columns) ** power
 
-    def between(self, numbers: Array, left: Array, right: Array) -> Array:
-        """Numbers here, each times one number of its row and one of its column."""
-        return left[self.rows] * numbers * right[self.columns]
+    def less(
+        self, numbers: Array, of_rows: Array, of_columns: Array, rows: Array, columns: Array
+    ) -> Array:
+        """Numbers here less shares of others, one share for each row and for each column."""
+        return numbers - rows[self.rows] * of_rows - columns[self.columns] * of_columns
 
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""

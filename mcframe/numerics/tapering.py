@@ -1,5 +1,6 @@
-"""Rows and columns of a sparse matrix scaled down until its norm is about a bound."""
+"""Rows and columns of a sparse matrix shortened until its norm is about a bound."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import attrs
@@ -7,26 +8,25 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.rounding import TINY
 from mcframe.numerics.operators import Operator
 from mcframe.numerics.shrinkage import orthonormal
 from mcframe.runtime.machine import check_time
 
 # Rounds in which rows and columns are scaled until the norm is low enough.
 MOST_ROUNDS = 8
-# A row that is scaled by exp(-h) counts as if its linear cost grew by the factor
-# 1 + COST_GROWTH h: changes are spread over many rows, so that few directions grow past the bound
-# anew.
+# A share h counts as if its linear cost grew by the factor 1 + COST_GROWTH h: changes are spread
+# over many rows, so that few directions grow past the bound anew.
 COST_GROWTH = 300.0
 # The share of the norm by which a round aims below the bound, over 1: other directions become the
 # longest once these are shorter.
-OVERSHOOT = 1.2
+OVERSHOOT = 1.5
 
 
 @attrs.frozen(eq=False)
 class ScalingCosts:
-    """The cost of scaling rows, then columns, by exp(-h): linear h + quadratic h^2 / 2 for each.
+    """The cost of shares h that are taken off: linear h + quadratic h^2 / 2 for each.
 
+    A row of shares for each part: those of the rows of a matrix, then those of its columns.
     Infinite for those that stay as they are.
     """
 
@@ -35,12 +35,12 @@ class ScalingCosts:
 
     @cached_property
     def free(self) -> Mask:
-        """Which rows and columns may be scaled."""
+        """Which rows and columns may be changed."""
         return np.isfinite(self.quadratic + self.linear)
 
-    def of(self, logs: Array) -> float:
-        """The cost of all of these scales."""
-        h, free = logs[self.free], self.free
+    def of(self, shares: Array) -> float:
+        """The cost of all of these shares."""
+        h, free = shares[self.free], self.free
         return float(self.linear[free] @ h + 0.5 * self.quadratic[free] @ np.square(h))
 
     @cached_property
@@ -51,38 +51,66 @@ class ScalingCosts:
 
 
 def lower_directions(
-    matrix: Operator, near: Array, logs: Array, aim: float, above: float, costs: ScalingCosts
-) -> Array:
-    """Larger ``logs`` h, so that D S E has no norm above (1 + above) aim in some directions.
+    matrix: Operator,
+    parts: Sequence[tuple[Operator, Operator]],
+    near: Array,
+    shares: Array,
+    aim: float,
+    above: float,
+    costs: ScalingCosts,
+    price: float,
+    most: float,
+) -> tuple[Array, float]:
+    """Larger shares g of rows and h of columns, so that ``S - sum of (D_g R + C D_h)`` is short.
 
-    D and E are diagonal, with exp(-h) of the rows and of the columns. ``near`` spans the right
-    singular vectors of S that are longer than the aim.
+    That is, none of its norms in some directions is above (1 + above) aim, as far as that pays.
+    ``near`` spans the right singular vectors that are longer than the aim. Of each pair in
+    ``parts`` shares of the rows of R and of the columns of C may be taken off; S itself may be
+    one. They cost ``most`` at most. Also what they and scaling all that is left down to the aim
+    cost, at the ``price`` of a relative unit.
 
     Scaling all of S down costs as much as S is too long in its worst direction. Where these
-    directions lie on few rows or columns, scaling those alone costs little. To first order
-    the logarithm of a singular value falls by ``sum u_i^2 h_i + sum v_j^2 h_j`` where row i is
-    scaled by exp(-h_i) and column j by exp(-h_j); each round takes the cheapest h >= 0 for all
-    singular values that are too large. No singular value grows by it: what is left of S outside
-    of the vectors B stays as short as it was, since D S E is D (S - S B B') E off the span of
-    E B. So a round needs one product of S with ``near``, and no more.
+    directions lie on few rows or columns, shortening those alone costs little. To first order
+    a singular value s falls by ``sum g_i u_i (R v)_i + sum h_j v_j (C'u)_j``; each round takes the
+    cheapest larger shares for all singular values that are too large. Others may grow, by the
+    second order of the shares. A round takes a product of each C with ``near`` and one of C' with
+    what is too long.
     """
-    n_rows, free, logs = matrix.shape[0], costs.free, logs.copy()
+    free, n_rows = costs.free, matrix.shape[0]
+    basis = orthonormal(near)
+    whole, row_images = matrix @ basis, [rows @ basis for rows, _ in parts]
+    best, least = shares, np.inf
     for _ in range(MOST_ROUNDS):
         check_time()
-        rows, columns = np.exp(-logs[:n_rows, None]), np.exp(-logs[n_rows:, None])
-        basis = orthonormal(columns * near)
-        image = rows * (matrix @ (columns * basis))
+        image = whole
+        for share, of_rows, (_, columns) in zip(shares, row_images, parts, strict=True):
+            g, h = share[:n_rows, None], share[n_rows:, None]
+            image = image - g * of_rows - columns @ (h * basis)
         squares, turn = np.linalg.eigh(image.T @ image)
         s = np.sqrt(np.maximum(squares, 0.0))
+        cost = costs.of(shares)
+        total = cost + price * max(float(np.log(s[-1] / aim)), 0.0)
+        if total >= least or cost > most:  # what is too long does not lie on few rows or columns
+            break
+        best, least = shares, total
         long = s > aim * (1.0 + above)
         if not long.any():
             break
-        turn = turn[:, long]
-        shares = np.square(np.vstack([image @ turn / s[long], basis @ turn]))
-        needed = OVERSHOOT * np.log(s[long] / aim)
-        linear = costs.linear[free] + costs.stiff * logs[free]
-        logs[free] += cheapest_scales(shares[free], needed, linear, costs.stiff)
-    return logs
+        turn, s = turn[:, long], s[long]
+        left, right = image @ turn / s, basis @ turn
+        slopes = np.stack(
+            [
+                np.vstack([left * (of_rows @ turn), right * (columns.T @ left)]) / s
+                for of_rows, (_, columns) in zip(row_images, parts, strict=True)
+            ]
+        )[free]
+        if not np.all(np.any(slopes > 0.0, axis=0)):
+            break
+        linear = costs.linear[free] + costs.stiff * shares[free]
+        added = cheapest_scales(slopes, OVERSHOOT * np.log(s / aim), linear, costs.stiff)
+        shares = shares.copy()
+        shares[free] = np.minimum(shares[free] + added, 1.0)
+    return best, least
 
 
 def cheapest_scales(shares: Array, needed: Array, linear: Array, quadratic: Array) -> Array:
@@ -98,7 +126,7 @@ def cheapest_scales(shares: Array, needed: Array, linear: Array, quadratic: Arra
     # Where the first row begins to change.
     units = np.array(
         [
-            np.min((linear + quadratic * need) / np.maximum(share, TINY))
+            np.min((linear + quadratic * need)[share > 0.0] / share[share > 0.0])
             for share, need in zip(shares.T, needed, strict=True)
         ]
     )

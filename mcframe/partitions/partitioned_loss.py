@@ -88,9 +88,17 @@ class PartitionedEntries:
         assert not blocks
         return PartitionedMatrix(self, numbers, tuple(others))
 
-    def between(self, numbers: LazyEntryValues, left: Array, right: Array) -> LazyEntryValues:
-        """Numbers here, each times one number of its row and one of its column."""
-        return numbers.changed(Entries.between, ENTRIES, numbers, RowSharded(left), right)
+    def less(
+        self,
+        numbers: LazyEntryValues,
+        of_rows: LazyEntryValues,
+        of_columns: LazyEntryValues,
+        rows: Array,
+        columns: Array,
+    ) -> LazyEntryValues:
+        """Numbers here less shares of others, one share for each row and for each column."""
+        parts = (of_rows, of_columns, RowSharded(rows), columns)
+        return numbers.changed(Entries.less, ENTRIES, numbers, *parts)
 
     def dot(self, numbers: LazyEntryValues, others: LazyEntryValues) -> float:
         """The sum of the products of numbers here."""
