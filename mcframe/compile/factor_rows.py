@@ -294,24 +294,17 @@ def unexplained_gradients(
     explain: it is all but orthogonal to Z there, so that F* is stationary along it. The factors
     are balanced.
     """
-    rows, weight = factor_rows_near(program, evaluation), float(program.penalty.dual_radius)
-    gradients = []
+    near = program.evaluate(latent, evaluation.effects)
+    rows = factor_rows_near(program, near)
+    weight, gradients = REFIT_WEIGHT_RATIO * float(program.penalty.dual_radius), []
     sides = (True, latent.left, latent.right), (False, latent.right, latent.left)
     for by_rows, factor, other in sides:
-        refitted = refit(rows, factor, other, REFIT_WEIGHT_RATIO * weight, by_rows)
+        refitted = rows.ridge_solutions(other, weight, by_rows)
+        if not rows.full_steps_descend:
+            refitted = rows.descend(factor, refitted, other, weight, by_rows)
         at = program.evaluate(product_of_rows(refitted, other, by_rows), evaluation.effects)
         gradients.append(at.entry_gradients)
     return gradients[0], gradients[1]
-
-
-def refit(
-    rows: AlternatingRows, factor: Array, other: Array, weight: float, by_rows: bool
-) -> Array:
-    """New rows of one factor: ridge regressions, shortened where a full step may not descend."""
-    updated = rows.ridge_solutions(other, weight, by_rows)
-    if rows.full_steps_descend:  # as where losses are quadratic and it is exact
-        return updated
-    return rows.descend(factor, updated, other, weight, by_rows)
 
 
 def scaling_costs(
