@@ -363,8 +363,9 @@ class Alternating(Solver[Program, AlternatingState]):
     passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s small
     columns: 4 to 18 products of a sparse matrix and s + 12 columns.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
-    of 10 to 150 block Lanczos steps, once, or up to five times where scaling some rows and columns
-    of the gradient closes the gap; up to 600 columns of the shorter side are held meanwhile.
+    of 10 to 150 block Lanczos steps, once, or up to five times where shortening some rows and
+    columns of the gradient closes the gap, which may take two half sweeps besides; up to 600
+    columns of the shorter side are held meanwhile.
     Memory: about 60 bytes an entry between certificates and 120 in one, the table's 24 included,
     and some thin factors. Steps grow with the logarithm of the tolerance, and are many where much
     of the noise is fitted. Rows in partitions also cost rounds and bytes:
