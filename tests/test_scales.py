@@ -330,3 +330,14 @@ def test_ends_of_intervals_are_ordered_where_numbers_lie_at_the_point_mass(seed,
     for level in (0.5, 0.9, 0.99):
         lower, upper = coding.ends(completed.posterior, "", None, level, False)
         assert np.all(lower <= upper)
+
+
+def test_a_number_far_beyond_all_others_gives_a_warning_of_its_own_alone():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((100, 3)), columns=["a", "b", "c"])
+    frame["a"] += frame["b"]
+    frame.loc[:20, "b"] = np.nan
+    frame.loc[50, "b"] = 1e300
+    with pytest.warns(UserWarning, match="1e\\+300 in row 50 of column 'b'"):
+        completed = mc.complete(frame)
+    assert np.isfinite(completed.table.to_numpy()).all()

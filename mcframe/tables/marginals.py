@@ -418,7 +418,8 @@ def held_out_densities(make: Maker, numbers: Array, parts: IntArray) -> Array | 
         if chain is None:
             return None
         scaled, slopes = (f(held, *NO_PLACES) for f in (chain.apply, chain.log_derivative))
-        densities[parts == part] = -0.5 * np.square(scaled) + slopes
+        with np.errstate(over="ignore"):  # of a number as far off as 1e300
+            densities[parts == part] = -0.5 * np.square(scaled) + slopes
     return densities
 
 
