@@ -385,17 +385,17 @@ def test_many_tables_count_what_holds_and_rank_what_all_were_run_on(script, tmp_
     for name in ("one", "two"):
         given = many.masked(whole, many.SHARE, 0)
         for method in ("mc.complete", "mean and mode"):
-            about = {"table": name, "method": method, "shape": whole.codes.shape}
+            about = {"table": name, "share": many.SHARE, "seed": 0, "method": method}
             runs.append(about | many.tried(method, whole, given))
     assert not any("failed" in run for run in runs)
-    runs.append({"table": "one", "method": "KNNImputer", "shape": [], "failed": "ValueError: no"})
-    runs.append({"table": "two", "method": "KNNImputer", "shape": [], "seconds": 1.0})
-    runs[-1]["columns"] = [["number", 0.1, 1.0]]
+    about |= {"method": "KNNImputer"}
+    runs.append(about | {"table": "one", "failed": "ValueError: no"})
+    runs.append(about | {"seconds": 1.0, "columns": [["number", 0.1, 1.0]]})
     ranked = many.beside_peers(runs)
     assert ranked[0] == "2 tables on which all were run:"
     knn = next(line for line in ranked if line.startswith("| KNNImputer"))
     assert knn.split(" | ")[1:3] == ["2.00", "1"]  # last where it failed, and first
-    assert knn.endswith("| 1 |")
+    assert knn.endswith("| 1 of 2 |")
     sure = many.sureness(runs)[-1]
     assert sure.startswith("| mc.complete | 2 |")
     numbers = runs[0]["sure"]["number"]

@@ -168,17 +168,22 @@ def methods_of(runs):
     return [method.name for method in METHODS if method.name in ran]
 
 
+def scores_where_all_ran(runs, names):
+    """By masked table on which all were run the score of each method, infinite where it failed."""
+    cells = {}
+    for run in runs:
+        value = None if "failed" in run else score(run["columns"])
+        scores = cells.setdefault(cell_of(run), {})
+        scores[run["method"]] = np.inf if value is None else value
+    return {cell: scores for cell, scores in cells.items() if len(scores) == len(names)}
+
+
 def mean_ranks(runs, names):
     """By method and share the mean rank over masked tables where all were run, and their number.
 
     What failed has the last rank.
     """
-    found = {}
-    for run in runs:
-        cell = found.setdefault(cell_of(run), {})
-        value = None if "failed" in run else score(run["columns"])
-        cell[run["method"]] = np.inf if value is None else value
-    complete = {key: cell for key, cell in found.items() if len(cell) == len(names)}
+    complete = scores_where_all_ran(runs, names)
     gathered = {name: {} for name in names}
     for (_, share, _), cell in complete.items():
         for name, rank in zip(names, rankdata([cell[name] for name in names]), strict=True):

@@ -18,7 +18,16 @@ import numpy as np
 import pandas as pd
 from covered_tables import facts
 from hidden_tables import masked
-from imputation_scores import column_scores, score
+from imputation_report import (
+    KEYS,
+    cell_of,
+    count_of_failures,
+    median_seconds,
+    methods_of,
+    of,
+    scores_where_all_ran,
+)
+from imputation_scores import column_scores
 from imputers import METHODS, completed, method
 from mixed_tables import CATEGORY, NUMBER, TABLES, Coded, toy
 from pages import DOCUMENT, markdown, write_part
@@ -27,7 +36,6 @@ from scipy.stats import rankdata
 
 import mcframe as mc
 
-KEYS = ("table", "method")
 SHARE, SEED = 0.2, 0
 ROWS, COLUMNS = (60, 6000), (3, 40)
 # Text of more values is no category; peers are given tables of so many cells at most.
@@ -110,8 +118,8 @@ def take_turns(runs, methods, seconds):
         method(one).warm_up(toy().frame())
     end = time.time() + seconds
     for package, item in names():
-        name = f"{package}: {item}"
-        left = [one for one in methods if {"table": name, "method": one} not in runs]
+        about = {"table": f"{package}: {item}", "share": SHARE, "seed": SEED}
+        left = [one for one in methods if about | {"method": one} not in runs]
         if not left:
             continue
         if time.time() > end:
@@ -122,8 +130,8 @@ def take_turns(runs, methods, seconds):
         given = masked(whole, SHARE, SEED)
         for one in left:
             if method(one).ours or whole.codes.size <= MOST_CELLS_OF_PEERS:
-                about = {"table": name, "method": one, "shape": whole.codes.shape}
-                runs.add(about | tried(one, whole, given))
+                key = about | {"method": one}
+                runs.add(key | {"shape": whole.codes.shape} | tried(one, whole, given))
 
 
 def lines(runs):
@@ -131,42 +139,25 @@ def lines(runs):
     return [*beside_peers(runs), "", *sureness(runs)]
 
 
-def by_table(runs):
-    """Runs by table and method."""
-    tables = {}
-    for one in runs:
-        tables.setdefault(one["table"], {})[one["method"]] = one
-    return tables
-
-
 def beside_peers(runs):
     """Ranks, scores and seconds on tables on which all methods were run."""
-    every = {one["method"] for one in runs}
-    listed = [one.name for one in METHODS if one.name in every]
-    tables = [ran for ran in by_table(runs).values() if len(ran) == len(listed)]
-    scores = np.array(
-        [
-            [np.nan if "failed" in ran[name] else score(ran[name]["columns"]) for name in listed]
-            for ran in tables
-        ],
-        dtype=float,
-    )
-    ranks = rankdata(np.where(np.isnan(scores), np.inf, scores), axis=1)
-    is_whole = ~np.isnan(scores).any(axis=1)
+    listed = methods_of(runs)
+    cells = scores_where_all_ran(runs, listed)
+    scores = np.array([[of_cell[name] for name in listed] for of_cell in cells.values()])
+    ranks, is_whole = rankdata(scores, axis=1), np.isfinite(scores).all(axis=1)
     rows = []
-    for k, name in enumerate(listed):
-        seconds = [ran[name]["seconds"] for ran in tables if "seconds" in ran[name]]
+    for name, score, rank in zip(listed, scores[is_whole].T, ranks.T, strict=True):
+        ran = [one for one in of(runs, method=name) if cell_of(one) in cells]
         rows.append(
             [
-                *(name, f"{np.mean(ranks[:, k]):.2f}", str(int(np.sum(ranks[:, k] == 1.0)))),
-                *(f"{np.mean(scores[is_whole, k]):.3f}", f"{np.median(scores[is_whole, k]):.3f}"),
-                *(f"{np.median(seconds):.2g}", f"{np.mean(seconds):.2g}"),
-                str(int(np.sum(np.isnan(scores[:, k])))),
+                *(name, f"{np.mean(rank):.2f}", str(int(np.sum(rank == 1.0)))),
+                *(f"{np.mean(score):.3f}", f"{np.median(score):.3f}"),
+                *(median_seconds(ran), count_of_failures(ran)),
             ]
         )
     header = ["method", "mean rank", "first on", "mean score", "median score"]
-    header += ["seconds, median", "mean", "failed"]
-    return [f"{len(tables)} tables on which all were run:", "", *markdown(header, rows)]
+    header += ["seconds, median", "failed"]
+    return [f"{len(cells)} tables on which all were run:", "", *markdown(header, rows)]
 
 
 def sureness(runs):
