@@ -10,8 +10,11 @@ all pages. A block of text stays as it is where it differs in times alone. The s
 A block whose numbers depend on the machine has a comment before its output, such as
 ``<!-- within 2% -->`` or ``<!-- within 2% or 1e-6 -->``. A number then agrees with the page if it
 differs by no more than this share of it, by no more than the second number, or by one unit of the
-last decimal place that the page shows. Times, which stand before ``s``, ``ms`` or ``CPU s``, are
-not compared. Without a comment the output must be the same, up to white space and times.
+last decimal place that the page shows. A number of iterations agrees within half of it: bounds are
+computed after every third or so of the iterations so far, and where a gap is close to ``tol``, the
+rounding of a processor decides at which of them a fit ends. Times, which stand before ``s``, ``ms``
+or ``CPU s``, are not compared. Without a comment the output must be the same, up to white space and
+times.
 """
 
 import argparse
@@ -45,6 +48,7 @@ FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITHIN = re.compile(r"<!-- within ([\d.]+)%(?: or ([\d.]+(?:e-?\d+)?))? -->")
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*\.?\d*(?:e[-+]?\d+)?(?!\w)")
 TIME = re.compile(NUMBER.pattern + r"(?= (?:CPU )?m?s\b)")
+COUNTED = " iterations"
 PICTURE = re.compile(r"\]\(([^)\s]+\.png)\)")
 SCRIPT = re.compile(r"python (examples/cases/\w+\.py)\n")
 # Characters of a line of a warning or an error.
@@ -57,6 +61,9 @@ class Tolerance:
 
     relative: float
     absolute: float = 0.0
+
+
+ITERATIONS = Tolerance(0.5)
 
 
 @attrs.frozen
@@ -183,11 +190,13 @@ def difference(printed: str, shown: str, tolerance: Tolerance | None = None) -> 
     if tolerance is None:
         return None if texts[0] == texts[1] else f"{texts[0]!r} is printed, not {texts[1]!r}"
     # Words and numbers alternate.
-    pieces = zip_longest(*(re.split(f"({NUMBER.pattern})", text) for text in texts), fillvalue="")
-    for place, (ours, theirs) in enumerate(pieces):
+    printed_pieces, shown_pieces = (re.split(f"({NUMBER.pattern})", text) for text in texts)
+    pieces = zip_longest(printed_pieces, shown_pieces, shown_pieces[1:], fillvalue="")
+    for place, (ours, theirs, unit) in enumerate(pieces):
         numbers = place % 2 == 1 and ours and theirs
-        if not (agree(ours, theirs, tolerance) if numbers else ours == theirs):
-            before = "".join(re.split(f"({NUMBER.pattern})", texts[0])[:place])[-60:]
+        allowed = ITERATIONS if unit.startswith(COUNTED) else tolerance
+        if not (agree(ours, theirs, allowed) if numbers else ours == theirs):
+            before = "".join(printed_pieces[:place])[-60:]
             return f"after {before!r} stands {ours!r}, not {theirs!r}"
     return None
 

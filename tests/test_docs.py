@@ -134,6 +134,7 @@ def tolerance_of(marker):
         ("<!-- within 2% -->", "sd 1.01 of 200 in 8 s", "sd 1.03 of 203 in 2 s"),
         ("<!-- within 2% -->", "-0.13 +1e-3 1,010.0", "-0.12 +2e-3 1,000.0"),
         ("<!-- within 1% or 1e-6 -->", "gap 9e-07, 0.5", "gap 0.0e+00, 0.5"),
+        ("<!-- within 2% -->", "after 213 iterations, 2 s", "after 243 iterations, 1 s"),
     ],
 )
 def test_numbers_within_the_tolerance_of_the_page_agree(marker, printed, shown):
@@ -147,6 +148,9 @@ def test_numbers_within_the_tolerance_of_the_page_agree(marker, printed, shown):
         ("<!-- within 2% -->", "sd 1.000", "sd 1.021", "after 'sd ' stands '1.000', not '1.021'"),
         ("<!-- within 2% -->", "df 38.9", "df 29.9", "stands '38.9', not '29.9'"),
         ("<!-- within 2% -->", "rank 5", "rank 6", "stands '5', not '6'"),
+        ("<!-- within 2% -->", "213 iterations", "426.1 iterations", "stands '213', not '426.1'"),
+        ("<!-- within 2% -->", "213 rows", "243 rows", "stands '213', not '243'"),
+        ("", "213 iterations", "243 iterations", "'213 iterations' is printed"),
         ("<!-- within 2% -->", "3 sites", "4 sites", "stands '3', not '4'"),
         ("<!-- within 2% -->", "1 Bonn", "1 Kiel", "stands ' Bonn', not ' Kiel'"),
         ("<!-- within 2% -->", "1 2", "1 2 3", "stands '', not ' '"),
