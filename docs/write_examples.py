@@ -7,14 +7,14 @@ into the text blocks that follow them, and the pictures that they save beside th
 all pages. A block of text stays as it is where it differs in times alone. The scripts that
 ``docs/cases.md`` shows need the data of MCFRAME_DATA. Needs the extras ``docs`` and ``test``.
 
-A block whose numbers depend on the machine has a comment before its output, such as
-``<!-- within 2% -->`` or ``<!-- within 2% or 1e-6 -->``. A number then agrees with the page if it
-differs by no more than this share of it, by no more than the second number, or by one unit of the
-last decimal place that the page shows. A number of iterations agrees within half of it: bounds are
-computed after every third or so of the iterations so far, and where a gap is close to ``tol``, the
-rounding of a processor decides at which of them a fit ends. Times, which stand before ``s``, ``ms``
-or ``CPU s``, are not compared. Without a comment the output must be the same, up to white space and
-times.
+A block whose numbers depend on the machine has a comment before its output, such as ``<!-- within
+2% -->`` or ``<!-- within 2% or 1e-6 -->``. A number then agrees with the page if it differs by no
+more than this share of it, by no more than the second number, or by one unit of the last decimal
+place that the page shows. A number of iterations agrees within half of it: bounds are computed
+after every third or so of the iterations so far, and where a gap is close to ``tol``, the
+rounding of a processor decides at which of them a fit ends. Times, which stand before ``s``,
+``ms`` or ``CPU s``, are not compared. Without a comment the output must be the same, up to white
+space and times.
 """
 
 import argparse
