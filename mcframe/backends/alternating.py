@@ -360,8 +360,9 @@ class Alternating(Solver[Program, AlternatingState]):
     of the last step of all columns, along which sweeps alone converge slowly.
 
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
-    passes over N numbers, and (n_items + n_columns) k^3 operations; of a step with s small
-    columns: 4 to 18 products of a sparse matrix and s + 12 columns.
+    passes over N numbers, and (n_items + n_columns) k^3 operations, less where rows have fewer
+    than k entries: e of them take e^2 k + e^3 / 3; of a step with s small columns:
+    4 to 18 products of a sparse matrix and s + 12 columns.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
     of 10 to 150 block Lanczos steps, once, or up to five times where shortening some rows and
     columns of the gradient closes the gap, which may take two half sweeps besides; up to 600

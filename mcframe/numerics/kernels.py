@@ -34,6 +34,9 @@ FAST_MATH = {"reassoc", "contract", "nsz"}
 PANEL_ENTRIES, PANEL_STRIDE = 128, 136
 # Numbers of normal equations that are held at a time: 0.5 MB.
 NUMBERS_PER_BATCH = 65_536
+# Rows with few entries are solved for these, divided by roots of their curvatures, where none is
+# below this share of the largest: else the quotients lose digits.
+SHORT_ROW_CURVATURE_RATIO = 1e-6
 # Columns of the blocks that Lanczos steps have, for which there are loops of their own: with one,
 # the bound takes three times the steps; with more than four, a step costs more than it saves.
 BLOCK_WIDTH = 4
@@ -128,11 +131,16 @@ class Compressed:
 
         The rows v of ``right`` are those across, c the ``curvature``, one element for each entry,
         or a single one for all, and p the ``linear`` coefficients. The quadratics ``shared`` are
-        added. The normal equations of some rows at a time, which stay in the cache, and a Cholesky
-        factorisation of each.
+        added. By a Cholesky factorisation for each row, of the order of its entries or of u,
+        whichever is less; with ``shared`` of u.
         """
         n_rows, width = self.starts.size - 1, right.shape[1]
         numbers, out = width * (width + 1) // 2, np.empty((n_rows, width))
+        cost = self.across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
+        if shared is None:
+            right = np.ascontiguousarray(right)
+            over_rows(ridge_rows, cost, *self.order, curvature, linear, right, float(weight), out)
+            return out
         at_a_time = max(1, NUMBERS_PER_BATCH // max(numbers, 1))
 
         def solve(first: int, last: int) -> None:
@@ -140,11 +148,9 @@ class Compressed:
                 end = min(begin + at_a_time, last)
                 normals, images = np.empty((end - begin, numbers)), np.empty((end - begin, width))
                 sum_rows(begin, end, *self.order, curvature, linear, right, normals, images)
-                if shared is not None:
-                    shared.add_to(normals, images, slice(begin, end))
+                shared.add_to(normals, images, slice(begin, end))
                 solve_rows(normals, images, weight, out[begin:end])
 
-        cost = self.across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
         share(solve, cuts(cost, self.starts))
         return out
 
@@ -372,6 +378,55 @@ def sum_rows(  # type: ignore[no-untyped-def]
             start = c * (c + 1) // 2
             for b in range(c + 1):
                 normals[row - first_row, start + b] = normal[c, b]
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
+def ridge_rows(  # type: ignore[no-untyped-def]
+    first_row, last_row, starts, across, places, curvature, linear, right, weight, out
+):
+    """The ridge regressions of some rows: ``(V'CV + weight I) u = V'p`` for each.
+
+    Where a row has fewer entries than u has numbers, ``u = V'C^(1/2) b`` with
+    ``(C^(1/2) V V' C^(1/2) + weight I) b = C^(-1/2) p``, unless some curvatures are tiny.
+    """
+    width = right.shape[1]
+    even = width + width % 2  # since sums are taken two columns at a time
+    panels, normal = panels_of(width), np.empty((even, even))
+    scaled, image = np.zeros((even, width)), np.empty(width)
+    for row in range(first_row, last_row):
+        first, last = starts[row], starts[row + 1]
+        count = last - first
+        normal[:, :] = 0.0
+        image[:] = 0.0
+        short, least, most = count < width, np.inf, 0.0
+        if short:
+            for p in range(first, last):
+                c = curvature[0 if curvature.size == 1 else places[p]]
+                least, most = min(least, c), max(most, c)
+        if not short or least <= SHORT_ROW_CURVATURE_RATIO * most:
+            add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
+            for c in range(width):
+                normal[c, c] += weight
+            solve_normal(normal, image)
+            out[row, :] = image
+            continue
+        rows = count + count % 2
+        for p in range(count):
+            place, other = places[first + p], across[first + p]
+            root = np.sqrt(curvature[0 if curvature.size == 1 else place])
+            image[p] = linear[place] / root
+            for c in range(width):
+                scaled[p, c] = root * right[other, c]
+        if rows > count:
+            scaled[count, :] = 0.0
+        add_products(scaled[:rows], scaled[:rows], width, normal[:rows, :rows])
+        for p in range(count):
+            normal[p, p] += weight
+        solve_normal(normal, image[:count])
+        out[row, :] = 0.0
+        for p in range(count):
+            for c in range(width):
+                out[row, c] += image[p] * scaled[p, c]
 
 
 @compiled(nogil=True)
