@@ -15,6 +15,9 @@ LEAST_EXPONENT, EXPONENT_STEPS = 0.25, 20
 EXPONENT_PRIOR_PRECISION = 5.0
 # Squares of errors are at most so large.
 LARGEST_SQUARE = 1e12
+# Where errors of two estimates are compared, none counts more than so many deviations, and those
+# of all columns count as so many further ones of each column.
+LARGEST_DEVIATION, RATIO_PRIOR_NUMBERS = 4.0, 40.0
 
 
 def student_variance_inflation(counts: Array) -> Array:
@@ -36,6 +39,28 @@ def student_variance_inflation(counts: Array) -> Array:
         observed / (observed - 1.0) * np.square(stdtrit(observed - 1.0, 0.95) / ndtri(0.95))
     )
     return factors
+
+
+def error_ratios_of(errors: Array, others: Array) -> Array:
+    """How large errors are beside other ones of the same numbers, column by column (d,).
+
+    A ratio of sums of absolute values, drawn to that of all columns where numbers are few.
+
+    Parameters
+    ----------
+    errors, others : array (n x d)
+        In units of the deviations expected of them, NaN where they are not to be compared.
+    """
+    compared = ~np.isnan(errors) & ~np.isnan(others)
+    if not compared.any():
+        return np.ones(errors.shape[1])
+    sizes, of_others = (
+        np.where(compared, np.minimum(np.abs(part), LARGEST_DEVIATION), 0.0)
+        for part in (errors, others)
+    )
+    prior = RATIO_PRIOR_NUMBERS / np.count_nonzero(compared)
+    above, below = (np.sum(part, axis=0) + prior * np.sum(part) for part in (sizes, of_others))
+    return np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), 1.0)
 
 
 def variance_exponents_of(squares: Array, variances: Array) -> Array:

@@ -97,6 +97,8 @@ class CorrectionData:
     seed : int
     row_weights : array (n,) or None
         How often each row counts, where trees are fitted and where errors are compared.
+    error_ratios : array (d,) or None
+        Of errors of an estimate from all numbers over those of the folds. None for 1.
     """
 
     rows: RowsPosterior
@@ -106,6 +108,7 @@ class CorrectionData:
     co_missing: Mapping[int, CoMissingness]
     seed: int
     row_weights: Array | None = None
+    error_ratios: Array | None = None
 
     @classmethod
     def of(
@@ -118,6 +121,7 @@ class CorrectionData:
         co_missing: Mapping[int, CoMissingness],
         seed: int,
         row_weights: Array | None = None,
+        error_ratios: Array | None = None,
     ) -> "CorrectionData":
         """The data from numbers in natural units and the predictions of the folds."""
         residuals = np.full(values.shape, np.nan)
@@ -125,7 +129,8 @@ class CorrectionData:
             held = ~np.isnan(of_fold.means)
             residuals[held] = ((values - of_fold.means) / units.spread)[held]
         standard = units.apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])
-        return cls(rows, standard, residuals, column_of_number, co_missing, seed, row_weights)
+        of_rows = (row_weights, error_ratios)
+        return cls(rows, standard, residuals, column_of_number, co_missing, seed, *of_rows)
 
     def moments_without(self, column: int, rows: IntArray) -> tuple[Array, Array, Mask]:
         """Means, variances and gaps of rows (n x d) of which a column is hidden.
@@ -198,6 +203,9 @@ class CorrectionData:
             residuals=self.residuals[np.ix_(rows, numbers)],
             variances=variances,
             weights=np.ones(rows.size) if self.row_weights is None else self.row_weights[rows],
+            error_ratios=np.ones(numbers.size)
+            if self.error_ratios is None
+            else self.error_ratios[numbers],
         )
 
 
@@ -233,6 +241,8 @@ class ColumnData:
     variances : array (n x K)
     weights : array (n,)
         How often each row counts.
+    error_ratios : array (K,)
+        Of errors of an estimate from all numbers over those of the folds.
     """
 
     features: Features
@@ -245,6 +255,7 @@ class ColumnData:
     residuals: Array
     variances: Array
     weights: Array
+    error_ratios: Array
 
     def weight(self, shifts: Array, chosen: Mask, least_gain: float) -> float | None:
         """The best weight of shifts (n x K) at chosen entries; None if that gains too little."""
@@ -274,7 +285,7 @@ class ColumnData:
         """The correction by these trees, with variances that suit what held entries leave over."""
         held = self.is_held
         shifts, design, variances = boosted.shifts[held], self.design[held], self.variances[held]
-        squares = np.square(self.residuals[held] - shifts)
+        squares = np.square(self.error_ratios * (self.residuals[held] - shifts))
         exponent, inflation = likeliest_variances(squares, variances)
         correction = ColumnCorrection(
             self.features, boosted.trees, boosted.weight, exponent, inflation

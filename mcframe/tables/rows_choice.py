@@ -12,7 +12,7 @@ from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
-from mcframe.model.held_out import HeldOut
+from mcframe.model.held_out import NEVER_HELD_OUT, HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import JointPosterior
@@ -20,6 +20,7 @@ from mcframe.posterior.row_estimates import COMPONENTS_TRIED, fit_rows
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.row_variances import (
     NOISE_SHARE,
+    error_ratios_of,
     student_variance_inflation,
     variance_exponents_of,
 )
@@ -27,6 +28,7 @@ from mcframe.posterior.rows import RowsPosterior
 from mcframe.regularizers import GaussianRows
 from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import current
+from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.number_tables import factor_model, standard_units
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold
 
@@ -49,6 +51,10 @@ FIRST_FEATURE_NOISE = 3.0
 # The tolerance of the estimate from all numbers. If few columns have missing entries, these
 # change the evidence by little.
 FINAL_TOLERANCE = 1e-5
+
+# Folds hold out so much that errors are larger than those of an estimate from all numbers. By how
+# much is seen where this share of it is held out.
+SMALL_SHARE = 0.3
 
 
 @stored
@@ -137,8 +143,10 @@ class RowsChoice:
             rows = self.rows_within(limits.in_units(units, NOISE_SHARE), rows)
         if moments:
             final_moments = self.predict_held_out(rows, folds, units)
+            ratios = self.error_ratios(folds, moments, final_moments)
+            final_moments = attrs.evolve(final_moments, error_ratios=ratios)
             exponents = variance_exponents_of(
-                errors_of(folds, moments)[0], final_moments.variances
+                np.square(ratios) * squares_of(folds, moments)[0], final_moments.variances
             )
         inflation = student_variance_inflation(np.count_nonzero(rows.table.precisions, axis=0))
         rows = attrs.evolve(rows, variance_exponents=exponents, variance_inflation=inflation)
@@ -166,6 +174,45 @@ class RowsChoice:
             n_groups=rows.n_groups,
             row_weights=rows.table.row_weights,
         )
+
+    def error_ratios(
+        self,
+        folds: Sequence[RowsFold],
+        moments: Sequence[HeldOutMoments],
+        final_moments: HeldOutMoments,
+    ) -> Array:
+        """Errors of an estimate from all numbers over those of the folds, by number (d,).
+
+        Of a third held out, pairs of columns lose more than half of the rows in which both are
+        seen, and a column that another one nearly determines has much larger errors. So a smaller
+        share is held out once more, and the logarithm of errors is taken to be linear in the share.
+        Ones where there is one fold, which holds out rows of a longer table.
+        """
+        if len(folds) == 1 or self.prior_rows is None:
+            return np.ones(final_moments.means.shape[1])
+        table, rng = folds[0].held_out.tables[NUMBERS_BLOCK], np.random.default_rng(0)
+        is_held = rng.random(table.shape[0]) < SMALL_SHARE
+        fold_of_row = np.where(
+            is_held, rng.integers(len(folds), size=is_held.size), NEVER_HELD_OUT
+        )
+        scored = np.logical_or.reduce(
+            [
+                fold.held_out.scored[NUMBERS_BLOCK] & (fold_of_row[table.rows] == number)
+                for number, fold in enumerate(folds)
+            ]
+        )
+        held_out = HeldOut(
+            folds[0].held_out.tables, {NUMBERS_BLOCK: ~scored}, {NUMBERS_BLOCK: scored}
+        )
+        fold = attrs.evolve(folds[0], held_out=held_out)
+        rows = fold.estimate(self.components or 1, self.prior_rows, self.feature_noise)
+        deviations = np.sqrt(final_moments.variances)
+        errors, of_folds = (
+            errors_of(*predicted) / deviations
+            for predicted in (([fold], [fold.predict(rows, self.feature_noise)]), (folds, moments))
+        )
+        ratios = error_ratios_of(errors, of_folds)
+        return np.asarray(ratios ** (1.0 / (1.0 - SMALL_SHARE)))
 
     def predict_held_out(
         self, rows: RowsPosterior, folds: Sequence[RowsFold], units: AffineUnits
@@ -306,7 +353,7 @@ def choose_rows(
                 number, prior, noise
             ):
                 break
-    exponents = variance_exponents_of(*errors_of(folds, search.predictions))
+    exponents = variance_exponents_of(*squares_of(folds, search.predictions))
     predictions = [
         attrs.evolve(
             moments,
@@ -317,15 +364,25 @@ def choose_rows(
     return RowsChoice(*search.best, tuple(search.tried), np.array(search.losses)), predictions
 
 
-def errors_of(
+def errors_of(folds: Sequence[RowsFold], predictions: Sequence[HeldOutMoments]) -> Array:
+    """Held-out errors in units of the numbers (n x d), NaN elsewhere."""
+    errors = np.full(folds[0].values.shape, np.nan)
+    for fold, moments in zip(folds, predictions, strict=True):
+        predicted = ~np.isnan(moments.variances)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
+            errors[predicted] = ((fold.values - moments.means) / moments.spread)[predicted]
+    return errors
+
+
+def squares_of(
     folds: Sequence[RowsFold], predictions: Sequence[HeldOutMoments]
 ) -> tuple[Array, Array]:
     """Squares of held-out errors over the inflation of variances, and variances; else NaN."""
     squares, variances = np.full((2, *folds[0].values.shape), np.nan)
     for fold, moments in zip(folds, predictions, strict=True):
         predicted = ~np.isnan(moments.variances)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
-            errors = (fold.values - moments.means) / moments.spread
-            squares[predicted] = (np.square(errors) / fold.variance_inflation)[predicted]
+        with np.errstate(over="ignore"):
+            of_fold = np.square(errors_of([fold], [moments])) / fold.variance_inflation
+        squares[predicted] = of_fold[predicted]
         variances[predicted] = moments.variances[predicted]
     return squares, variances

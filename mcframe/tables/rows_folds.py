@@ -47,11 +47,14 @@ class HeldOutMoments:
     means : array (n x d)
     variances : array (n x d)
         In standard units: 1 without any information.
+    error_ratios : array (d,) or None
+        Of errors of an estimate from all numbers over those of the folds. None for 1.
     """
 
     spread: Array
     means: Array
     variances: Array
+    error_ratios: Array | None = None
 
     def of_columns(self, columns: slice) -> RawPredictions:
         """The raw predictions of some columns."""
