@@ -15,8 +15,8 @@ LEAST_EXPONENT, EXPONENT_STEPS = 0.25, 20
 EXPONENT_PRIOR_PRECISION = 5.0
 # Squares of errors are at most so large.
 LARGEST_SQUARE = 1e12
-# Where errors of two estimates are compared, none counts more than so many deviations, and those
-# of all columns count as so many further ones of each column.
+# Where errors of two estimates are compared, none counts more than so many deviations. So many
+# equal ones are added to those of all columns, and so many in the ratio of all to each column's.
 LARGEST_DEVIATION, RATIO_PRIOR_NUMBERS = 4.0, 40.0
 
 
@@ -44,7 +44,8 @@ def student_variance_inflation(counts: Array) -> Array:
 def error_ratios_of(errors: Array, others: Array) -> Array:
     """How large errors are beside other ones of the same numbers, column by column (d,).
 
-    A ratio of sums of absolute values, drawn to that of all columns where numbers are few.
+    A ratio of sums of absolute values, drawn to that of all columns where numbers are few, as this
+    is to 1.
 
     Parameters
     ----------
@@ -58,9 +59,13 @@ def error_ratios_of(errors: Array, others: Array) -> Array:
         np.where(compared, np.minimum(np.abs(part), LARGEST_DEVIATION), 0.0)
         for part in (errors, others)
     )
-    prior = RATIO_PRIOR_NUMBERS / np.count_nonzero(compared)
-    above, below = (np.sum(part, axis=0) + prior * np.sum(part) for part in (sizes, of_others))
-    return np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), 1.0)
+    prior = RATIO_PRIOR_NUMBERS * np.sum(of_others) / np.count_nonzero(compared)
+    if prior == 0.0:
+        return np.ones(errors.shape[1])
+    ratio = (np.sum(sizes) + prior) / (np.sum(of_others) + prior)
+    return np.asarray(
+        (np.sum(sizes, axis=0) + prior * ratio) / (np.sum(of_others, axis=0) + prior)
+    )
 
 
 def variance_exponents_of(squares: Array, variances: Array) -> Array:

@@ -121,7 +121,6 @@ class CorrectionData:
         co_missing: Mapping[int, CoMissingness],
         seed: int,
         row_weights: Array | None = None,
-        error_ratios: Array | None = None,
     ) -> "CorrectionData":
         """The data from numbers in natural units and the predictions of the folds."""
         residuals = np.full(values.shape, np.nan)
@@ -129,8 +128,7 @@ class CorrectionData:
             held = ~np.isnan(of_fold.means)
             residuals[held] = ((values - of_fold.means) / units.spread)[held]
         standard = units.apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])
-        of_rows = (row_weights, error_ratios)
-        return cls(rows, standard, residuals, column_of_number, co_missing, seed, *of_rows)
+        return cls(rows, standard, residuals, column_of_number, co_missing, seed, row_weights)
 
     def moments_without(self, column: int, rows: IntArray) -> tuple[Array, Array, Mask]:
         """Means, variances and gaps of rows (n x d) of which a column is hidden.

@@ -499,8 +499,9 @@ def correct(
     data = CorrectionData.of(
         *(engine.rows, coded.values, units, chosen.moments, coded.column_of_number),
         *(held_out.folds[0].co_missing, seed, coded.weights_of_coded),
-        None if estimated.final_moments is None else estimated.final_moments.error_ratios,
     )
+    if estimated.final_moments is not None:
+        data = attrs.evolve(data, error_ratios=estimated.final_moments.error_ratios)
     proposed = proposed_corrections(data, coded.columns)
     moments, final_moments = chosen.moments, estimated.final_moments
     for proposal in itertools.chain.from_iterable(proposed.values()):

@@ -184,9 +184,9 @@ class RowsChoice:
         """Errors of an estimate from all numbers over those of the folds, by number (d,).
 
         Of a third held out, pairs of columns lose more than half of the rows in which both are
-        seen, and a column that another one nearly determines has much larger errors. So a smaller
-        share is held out once more, and the logarithm of errors is taken to be linear in the share.
-        Ones where there is one fold, which holds out rows of a longer table.
+        seen. So a smaller share is held out once more, and one over the square of errors is taken
+        to be linear in the share. Ratios are at most 1. They are 1 where there is one fold, which
+        holds out rows of a longer table.
         """
         if len(folds) == 1 or self.prior_rows is None:
             return np.ones(final_moments.means.shape[1])
@@ -211,8 +211,8 @@ class RowsChoice:
             errors_of(*predicted) / deviations
             for predicted in (([fold], [fold.predict(rows, self.feature_noise)]), (folds, moments))
         )
-        ratios = error_ratios_of(errors, of_folds)
-        return np.asarray(ratios ** (1.0 / (1.0 - SMALL_SHARE)))
+        gains = np.maximum(error_ratios_of(errors, of_folds) ** -2.0 - 1.0, 0.0)
+        return np.asarray((1.0 + gains / (1.0 - SMALL_SHARE)) ** -0.5)
 
     def predict_held_out(
         self, rows: RowsPosterior, folds: Sequence[RowsFold], units: AffineUnits
