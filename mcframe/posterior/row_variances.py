@@ -42,7 +42,7 @@ def student_variance_inflation(counts: Array) -> Array:
 
 
 def error_ratios_of(errors: Array, others: Array) -> Array:
-    """How large errors are beside other ones of the same numbers, column by column (d,).
+    """The size of errors over that of other ones of the same numbers, column by column (d,).
 
     A ratio of sums of absolute values, drawn to that of all columns where numbers are few, as this
     is to 1.
