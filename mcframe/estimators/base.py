@@ -330,7 +330,10 @@ class TableEstimator(BaseEstimator):
             ]
         )
         posterior, final_moments = chosen.posterior(
-            model, data, folds, moments, random_state=self.random_state, n_jobs=self.n_jobs
+            *(model, data, folds, moments),
+            calibrated=np.full(values.shape[1], self.calibrates),
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
         )
         return chosen, posterior, attrs.evolve(predictions, final_moments=final_moments)
 

@@ -953,8 +953,14 @@ def conditional_numbers(
 
 def moments_of(weights: Array, means: Array, variances: Array) -> tuple[Array, Array]:
     """Return mean and variance of mixtures whose components are along the first axis."""
-    mean = np.sum(weights * means, axis=0)
-    return mean, np.sum(weights * (variances + np.square(means - mean)), axis=0)
+    mean, variance = np.zeros((2, *np.broadcast_shapes(weights.shape, means.shape)[1:]))
+    for weight, of_component in zip(weights, means, strict=True):  # one by one to save memory
+        mean += weight * of_component
+    for weight, of_component, within in zip(weights, means, variances, strict=True):
+        squares = np.square(of_component - mean)
+        squares += within
+        variance += weight * squares
+    return mean, variance
 
 
 def rows_by_pattern(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:

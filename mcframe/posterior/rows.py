@@ -144,13 +144,21 @@ class RowsPosterior:
         return self.corrections.adjusted(mean, variance, missing, scales)
 
     def adjusted(self, cells: Conditionals) -> Conditionals:
-        """The distributions with ``corrections`` and the variances of the columns applied."""
+        """The distributions with ``corrections`` and the variances of the columns applied.
+
+        They are changed in place: of a long table no other arrays are as large.
+        """
         if not self.has_adjustments:
             return cells
         mean, variance = cells.moments
         adjusted_mean, scales = self.adjustments(mean, variance)
-        means = adjusted_mean + scales * (cells.means - mean)
-        return attrs.evolve(cells, means=means, variances=scales**2 * cells.variances)
+        squares = np.square(scales)
+        for means, variances in zip(cells.means, cells.variances, strict=True):
+            means -= mean
+            means *= scales
+            means += adjusted_mean
+            variances *= squares
+        return cells
 
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""

@@ -449,8 +449,11 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
     model = choice.model([number_block(NUMBERS_BLOCK)], coded.groups, coded.row_weights)
     columns = [*coded.columns, *coded.other_columns]
     declared = Declared.of(columns, coded.frame, model, coded.relations)
+    is_choice = np.array([isinstance(column.coding, Choice) for column in coded.columns])
     posterior, final_moments = choice.posterior(
-        model, declared.data, folds, chosen.moments, declared.row_limits, random_state=seed
+        *(model, declared.data, folds, chosen.moments, declared.row_limits),
+        is_choice[coded.column_of_number],
+        random_state=seed,
     )
     posterior = declared.related_rows.of_posterior(posterior)
     return EstimatedRows(posterior, declared, final_moments)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
@@ -119,6 +119,7 @@ class RowsChoice:
         folds: Sequence[RowsFold] = (),
         moments: Sequence[HeldOutMoments] = (),
         limits: RowLimits | None = None,
+        calibrated: Mask | None = None,
         **options: Any,
     ) -> tuple[Posterior, HeldOutMoments | None]:
         """The posterior of that model, and the moments of held-out numbers under it.
@@ -128,7 +129,8 @@ class RowsChoice:
         power with the largest likelihood of the numbers that the folds hold out, whose predictions
         are ``moments``, and are multiplied by a factor if the column has few observed numbers. So
         are those of the moments that are returned, which are None without folds or with Gaussian
-        factors of rows.
+        factors of rows. Errors of folds are reduced to those of an estimate from all numbers,
+        except of numbers that are ``calibrated`` (d,), to whose errors probabilities are fitted.
         """
         if self.components is None:
             return posterior(model, data, **options), None
@@ -144,6 +146,7 @@ class RowsChoice:
         if moments:
             final_moments = self.predict_held_out(rows, folds, units)
             ratios = self.error_ratios(folds, moments, final_moments)
+            ratios = ratios if calibrated is None else np.where(calibrated, 1.0, ratios)
             final_moments = attrs.evolve(final_moments, error_ratios=ratios)
             exponents = variance_exponents_of(
                 np.square(ratios) * squares_of(folds, moments)[0], final_moments.variances
