@@ -359,6 +359,20 @@ def test_every_verb_reports(caplog):
         assert line.startswith(start)
 
 
+def test_rows_that_have_converged_have_nothing_to_go(monkeypatch):
+    """One sweep estimates them, however short a part of the time limit it took."""
+    shares, report = [], progress.Progress.report
+
+    def noted(self, text, share=0.0):
+        report(self, text, share)
+        if text.startswith("evidence"):
+            shares.append((self.share, self.left))
+
+    monkeypatch.setattr(progress.Progress, "report", noted)
+    mc.posterior(mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows()]), table())
+    assert shares == [(1.0, None)]
+
+
 def mc_frame():
     x = np.random.default_rng(1).standard_normal((40, 3))
     x[::5, 0] = np.nan

@@ -241,6 +241,8 @@ class CoordinateAscent:
             display = current()
             share = display.fall(engine.evidence - previous_evidence, least_rise)
             share = max(share, len(history) / most_sweeps, seconds / budget.max_seconds)
+            if engine.converged is not None:  # as rows are after one sweep
+                share = 1.0
             display.report(
                 f"evidence {engine.evidence:.6g}, {' '.join(str(engine).split())}", share
             )
