@@ -772,6 +772,9 @@ def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> f
 MAX_TAPERINGS, MAX_TAPERED_DIRECTIONS, EXTRA_SINGULAR_VECTORS = 4, 24, 16
 # The Lanczos steps after which these vectors are exact enough.
 TAPERING_LANCZOS_STEPS = 80
+# A gap this much larger than what suffices, relative to the objective, is left as it is: the
+# gradient is too long by more than shortening rows and columns gains.
+MAX_TAPERED_GAP = 0.1
 # Columns of Z with singular values up to this share of the largest are not yet at their length
 # for long: what they explain may be shortened, too.
 EXPLAINING_COLUMN_RATIO = 0.1
@@ -809,7 +812,10 @@ def tapered_bound(
         )
 
     for _ in range(MAX_TAPERINGS):
-        if space is None or spare <= 0.0 or objective - bound.value <= accuracy.gap:
+        missing = objective - bound.value - accuracy.gap  # to what suffices
+        if space is None or spare <= 0.0:
+            break
+        if not 0.0 < missing <= MAX_TAPERED_GAP * abs(objective):
             break
         n_long = int(np.count_nonzero(np.sqrt(space.ritz()[0]) > radius * (1.0 + excess)))
         if not 0 < n_long <= MAX_TAPERED_DIRECTIONS:
