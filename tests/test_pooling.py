@@ -8,6 +8,9 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
+from mcframe.numerics.row_mixtures import IncompleteRows
+from mcframe.posterior.row_estimates import fit_rows, resampled_parameters
+from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.tables.column_types import read_table
 from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.pooling import pool
@@ -428,6 +431,62 @@ def rows_of(frame):
     """The rows of a table, with a prior of one row."""
     rows = completed_rows(frame)
     return DrawnRows.of(rows.declared, rows.posterior, rows.chosen)
+
+
+def rows_of_clusters(n=300, d=6, row_weights=None):
+    """Rows of two Gaussians, a fifth of the numbers missing, and their distribution."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
+    values += 0.6 * rng.standard_normal((n, d))
+    values[: n // 3] = 0.5 * values[: n // 3] + 2.0
+    values = np.where(rng.random((n, d)) < 0.2, np.nan, (values - 1.0) / 2.0)
+    precisions = np.full(d, 1.0 / NOISE_SHARE)
+    options = {"components": 2, "prior_rows": 1.0, "tol": 1e-7}
+    posterior = fit_rows(values, precisions, row_weights=row_weights, **options)
+    return IncompleteRows.of(values, precisions, np.ones(d)), posterior
+
+
+def numbers_of(parameters):
+    """Means and covariances of the components, in one vector."""
+    mixture = parameters.predictive
+    return np.concatenate([mixture.means.ravel(), mixture.covariances.ravel()])
+
+
+def test_the_parameters_of_a_draw_have_converged_but_for_a_small_part_of_their_deviation():
+    """The few steps of each draw, beside a thousand; and draws of all rows are these."""
+    table, posterior = rows_of_clusters()
+    exact, few = [], []
+    for seed in range(20):
+        drawn = np.random.default_rng(seed).integers(300, size=300)
+        counts = np.bincount(drawn, minlength=300).astype(float)
+        few.append(numbers_of(resampled_parameters(posterior.parameters, table, counts)))
+        options = {"share": 1e-10, "max_steps": 1000}
+        parameters = resampled_parameters(posterior.parameters, table, counts, **options)
+        exact.append(numbers_of(parameters))
+    deviations = np.std(exact, axis=0, ddof=1)
+    errors = (np.array(few) - exact) / deviations
+    assert np.sqrt(np.mean(np.square(errors))) < 0.05
+    assert np.mean(np.std(few, axis=0, ddof=1) / deviations) == pytest.approx(1.0, abs=0.03)
+    again = resampled_parameters(posterior.parameters, table, np.ones(300))
+    shift = (numbers_of(again) - numbers_of(posterior.parameters)) / deviations
+    assert np.max(np.abs(shift)) < 0.05
+
+
+def test_draws_of_one_gaussian_are_those_of_rows_that_are_repeated():
+    """Estimated from the beginning, row by row, as the slow form does it."""
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal((200, 4)) @ (0.5 * np.eye(4) + 0.3)
+    frame = pd.DataFrame(values, columns=list("abcd")).mask(rng.random((200, 4)) < 0.2)
+    rows = rows_of(frame)
+    errors, estimates = [], []
+    for seed in range(20):
+        posterior = rows.distribution(np.random.default_rng(seed))
+        drawn = np.random.default_rng(seed).integers(200, size=200)
+        slow = rows.estimated_from(drawn)
+        estimates.append(slow.covariance)
+        errors.append(posterior.covariance - slow.covariance)
+    scale = np.std(estimates, axis=0, ddof=1)
+    assert np.sqrt(np.mean(np.square(errors / scale))) < 0.05
 
 
 def completed_rows(frame):

@@ -179,6 +179,19 @@ def test_a_gap_is_measured_on_a_log_scale(clock):
         assert (here.share, here.left) == (1.0, None)
 
 
+def test_a_small_share_of_the_way_is_no_rate(clock):
+    """Steps of ten seconds that hardly rise at first: 11 minutes to go, and then it was over."""
+    with stage("draws") as draws, stage("rows") as rows:
+        for clock[0], rise in ((10.0, 1000.0), (20.0, 900.0), (30.0, 800.0)):
+            rows.report("", rows.fall(rise, 1.0))
+            assert rows.left is None
+        clock[0] = 40.0
+        rows.report("", rows.fall(10.0, 1.0))
+        assert rows.left == pytest.approx(10.0, rel=0.1)
+        draws.count(1, 5, "tables")
+        assert draws.left == pytest.approx(160.0)
+
+
 def test_what_the_first_of_many_steps_prepares_is_no_rate(clock):
     """The first of 200 sweeps compiles for four seconds; each of them takes a tenth of one."""
     with stage("x") as here:

@@ -158,9 +158,20 @@ class LowRankRows:
         """Joint distributions of some numbers of z; see ``RowMixture``."""
         return conditional_numbers(self, table, rows, observed, places)[:2]
 
-    def drawn(self, table: IncompleteRows, rng: np.random.Generator, m: int) -> Array:
-        """m draws of all rows of a table (m x n x d)."""
-        return draws_given(self, table, rng, m)
+    def conditional_means(self, table: IncompleteRows) -> Array:
+        """The means of z in each row given what is observed, by component (C x n x d)."""
+        return self.conditionals(table).means
+
+    def drawn(
+        self,
+        table: IncompleteRows,
+        rng: np.random.Generator,
+        m: int,
+        cells: Conditionals | None = None,
+        scales: Array | None = None,
+    ) -> Array:
+        """m draws of all rows of a table (m x n x d); see ``draws_given``."""
+        return draws_given(self, table, rng, m, cells, scales)
 
     @limits_blas
     def leave_one_out(

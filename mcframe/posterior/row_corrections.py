@@ -123,6 +123,10 @@ class RowCorrections:
             scales_after[cells] = np.sqrt(column.variances(design, before) / before)
         return means_after, scales_after
 
+    def concern(self, numbers: IntArray) -> bool:
+        """True if one of these numbers is corrected."""
+        return any(np.isin(column.features.numbers, numbers).any() for column in self.columns)
+
     def drawn(self, rng: np.random.Generator) -> "RowCorrections":
         """Corrections by sums of trees that are drawn at random, one for each column."""
         return RowCorrections(tuple(column.drawn(rng) for column in self.columns))

@@ -80,9 +80,29 @@ class RowsPosterior:
         return np.exp(self.components.log_shares)
 
     @cached_property
+    def adjusted(self) -> tuple[Conditionals, Array | None]:
+        """The distribution of each number of z by component, with adjustments, and their scales.
+
+        Identities are not regarded. Scales (n x d) are None without adjustments. Moments are
+        changed in place: of a long table no other arrays are as large.
+        """
+        cells = self.components.conditionals(self.table)
+        if not self.has_adjustments:
+            return cells, None
+        mean, variance = cells.moments
+        adjusted_mean, scales = self.adjustments(mean, variance)
+        squares = np.square(scales)
+        for means, variances in zip(cells.means, cells.variances, strict=True):
+            means -= mean
+            means *= scales
+            means += adjusted_mean
+            variances *= squares
+        return cells, scales
+
+    @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""
-        cells = self.adjusted(self.components.conditionals(self.table))
+        cells, _ = self.adjusted
         return cells if self.identities is None else self.identities.conditioned(self, cells)
 
     @property
@@ -113,17 +133,17 @@ class RowsPosterior:
             identities=None if self.identities is None else self.identities.take(rows),
         )
 
-    def scales(self, variances: Array) -> Array:
-        """Adjusted standard deviations over those of z, at these variances (n x d)."""
+    def scales(self, variances: Array, numbers: IntArray | slice = slice(None)) -> Array:
+        """Adjusted standard deviations over those of z, at these variances of some numbers."""
         scales: Array = np.ones(variances.shape)
         if self.variance_exponents is not None:
             scales = np.clip(variances, NOISE_SHARE, 1.0) ** (
-                0.5 * (self.variance_exponents - 1.0)
+                0.5 * (self.variance_exponents[numbers] - 1.0)
             )
         return (
             scales
             if self.variance_inflation is None
-            else scales * np.sqrt(self.variance_inflation)
+            else scales * np.sqrt(self.variance_inflation[numbers])
         )
 
     @property
@@ -142,23 +162,6 @@ class RowsPosterior:
             return mean, scales
         missing = self.table.precisions == 0.0
         return self.corrections.adjusted(mean, variance, missing, scales)
-
-    def adjusted(self, cells: Conditionals) -> Conditionals:
-        """The distributions with ``corrections`` and the variances of the columns applied.
-
-        They are changed in place: of a long table no other arrays are as large.
-        """
-        if not self.has_adjustments:
-            return cells
-        mean, variance = cells.moments
-        adjusted_mean, scales = self.adjustments(mean, variance)
-        squares = np.square(scales)
-        for means, variances in zip(cells.means, cells.variances, strict=True):
-            means -= mean
-            means *= scales
-            means += adjusted_mean
-            variances *= squares
-        return cells
 
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
@@ -233,12 +236,16 @@ class RowsPosterior:
         Given the components, rows are independent but for the means of their groups, and so are
         draws: means and covariances are the same in all of them.
         """
-        table = self.table.take(np.asarray(rows, dtype=np.intp))
-        drawn = self.components.drawn(table, rng, m)
+        if not np.array_equal(rows, np.arange(len(self.table.values))):
+            table = self.table.take(np.asarray(rows, dtype=np.intp))
+            return attrs.evolve(self, table=table).draws(np.arange(len(rows)), rng, m)
+        if not isinstance(self.components, RowsInGroups):
+            return self.components.drawn(self.table, rng, m, *self.adjusted)
+        drawn = self.components.drawn(self.table, rng, m)
         if not self.has_adjustments:
             return drawn
-        mean, variance = self.components.conditionals(table).moments
-        adjusted_mean, scales = attrs.evolve(self, table=table).adjustments(mean, variance)
+        mean, variance = self.components.conditionals(self.table).moments
+        adjusted_mean, scales = self.adjustments(mean, variance)
         return adjusted_mean + scales * (drawn - mean)
 
     def corrected_draws(self, drawn: Array, rows: IntArray) -> Array:
@@ -311,6 +318,16 @@ class RowsPosterior:
         """Mean and variance of z (n x d) of these rows where others of their numbers are known."""
         components = self.components.conditioned(table)
         return attrs.evolve(self, components=components, table=table).cells.moments
+
+    def moments_at(self, table: IncompleteRows, numbers: IntArray) -> tuple[Array, Array]:
+        """``moments_in`` of some of the numbers (n x k)."""
+        corrections, components = self.corrections, self.components
+        is_corrected = corrections is not None and corrections.concern(numbers)
+        if is_corrected or self.identities is not None or not isinstance(components, RowMixture):
+            mean, variance = self.moments_in(table)
+            return mean[:, numbers], variance[:, numbers]
+        mean, variance = components.conditionals(table, numbers).moments
+        return mean, np.square(self.scales(variance, numbers)) * variance
 
     def drawn_observations(self, noise: Array | float, rng: np.random.Generator, m: int) -> Array:
         """Return m joint draws of whole rows of numbers with their noise (m x n x d).

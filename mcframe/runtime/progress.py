@@ -30,6 +30,8 @@ DELAY, REFRESH = 2.0, 0.25
 # Seconds until the first line of a log, and between two lines; one appears after a pause where
 # nobody has asked for it.
 FIRST_LINE, PAUSE = 10.0, 30.0
+# The share of the way to a target from which on the time that remains is estimated.
+LEAST_SHARE_OF_WAY = 0.1
 # Terminals with fewer columns have a shorter bar, and either the time gone or the time left.
 NARROW = 70
 
@@ -150,9 +152,13 @@ class Progress:
         """Seconds that remain at the rate of the second half of the time; None if unknown.
 
         The first seconds prepare and compile: a small share says nothing of the rate with them.
+        Nor does one of the way to a target, which is no count: values that have hardly fallen so
+        far may be there in a few steps.
         """
         marks, seconds = self.marks, self.seconds  # another thread may replace the marks
         last, share = marks[-1]
+        if self.first is not None and share < LEAST_SHARE_OF_WAY:
+            return None
         then, before = [mark for mark in marks if mark[0] <= 0.5 * last][-1]
         if before == 0.0 and share < 0.1 and last < PAUSE:
             then, before = marks[1] if len(marks) > 2 else marks[-1]

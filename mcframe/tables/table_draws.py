@@ -10,10 +10,11 @@ import attrs
 import numpy as np
 import scipy
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.frames import Frame
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
@@ -23,7 +24,7 @@ from mcframe.posterior.grouped_draws import drawn_levels
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.row_corrections import RowCorrections
-from mcframe.posterior.row_estimates import fit_rows
+from mcframe.posterior.row_estimates import fit_rows, resampled_parameters
 from mcframe.posterior.row_identities import RowIdentities
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.row_variances import NOISE_SHARE, variance_exponents_of
@@ -32,6 +33,7 @@ from mcframe.posterior.rows import (
     RowsPosterior,
     posterior_given,
 )
+from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.runtime.progress import stage
 from mcframe.tables.applicability import values_equal
 from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
@@ -341,7 +343,9 @@ class DrawnRows(Generic[Frame]):
 
         Numbers with limits are drawn first, within these, and count as observed then.
         """
-        posterior = distribution.condition(self.values, self.precisions)
+        posterior = distribution
+        if distribution.table is not self.table:
+            posterior = distribution.condition(self.values, self.precisions)
         corrections = None if self.corrections is None else self.corrections.drawn(rng)
         posterior = attrs.evolve(posterior, identities=self.identities, corrections=corrections)
         if self.limits is None:
@@ -403,15 +407,16 @@ class DrawnRows(Generic[Frame]):
         n_rows, width = self.values.shape
         n_drawn = min(n_rows, max(width, MOST_NUMBERS_FOR_DRAW // width))
         drawn = rng.integers(n_rows, size=n_drawn)
-        posterior = fit_rows(
-            self.values[drawn],
-            self.precisions,
-            components=self.chosen.components or 1,
-            prior_rows=self.chosen.prior_rows,
-            tol=FOLD_TOLERANCE,
-            limits=None if self.limits is None else self.limits.take(drawn),
-            row_weights=None if self.row_weights is None else self.row_weights[drawn],
-        )
+        start = self.start
+        if start is None:
+            posterior = self.estimated_from(drawn)
+        else:
+            weights = None
+            if self.row_weights is not None:
+                weights = counts_of_rows(self.row_weights[drawn], self.is_observed[drawn])
+            counts = np.bincount(drawn, weights, n_rows).astype(np.float64)
+            parameters = resampled_parameters(start, self.table, counts, self.chosen.prior_rows)
+            posterior = posterior_given(self.table, parameters.predictive)
         if self.chosen.components == 1 and n_rows >= 2 * width:
             return posterior
         others = np.setdiff1d(np.arange(n_rows), drawn)
@@ -426,6 +431,46 @@ class DrawnRows(Generic[Frame]):
         return attrs.evolve(
             posterior, variance_exponents=variance_exponents_of(squares, variances)
         )
+
+    def estimated_from(self, drawn: IntArray) -> RowsPosterior:
+        """The posterior of rows drawn with replacement, estimated from the beginning."""
+        return fit_rows(
+            self.values[drawn],
+            self.precisions,
+            components=self.chosen.components or 1,
+            prior_rows=self.chosen.prior_rows,
+            tol=FOLD_TOLERANCE,
+            limits=None if self.limits is None else self.limits.take(drawn),
+            row_weights=None if self.row_weights is None else self.row_weights[drawn],
+        )
+
+    @cached_property
+    def table(self) -> IncompleteRows:
+        """The rows with the precisions of their numbers."""
+        ones = np.ones(self.values.shape[1])
+        return IncompleteRows.of(self.values, self.precisions, ones)
+
+    @property
+    def is_observed(self) -> Mask:
+        """Whether anything is observed of each row (n,)."""
+        return np.asarray(~np.isnan(self.values).all(axis=1))
+
+    @cached_property
+    def start(self) -> RowsParameters | None:
+        """The parameters of all rows, from which those of draws are a few steps away.
+
+        None where they are estimated from the beginning: with limits, whose sites are found by
+        turns with the parameters, and in wide tables.
+        """
+        engine = self.posterior.engine
+        if self.limits is not None or not isinstance(engine, JointPosterior):
+            return None
+        parameters = engine.rows.parameters
+        if not isinstance(parameters, RowsParameters):
+            return None
+        if len(parameters.means) != min(self.chosen.components or 1, len(self.values)):
+            return None
+        return parameters
 
     def predict_related(
         self,
@@ -553,12 +598,13 @@ class DrawnRows(Generic[Frame]):
         Their numbers stand from a place on. Of factors given what is observed alone.
         """
         numbers = place + np.arange(coding.width)
-        rows, at = posterior, missing
         if posterior is not None:
-            rows = posterior.take(missing).with_numbers(completed[missing], self.precisions)
-            at = np.arange(missing.size)
-        *mixture, noise = self.mixture(rows, at, numbers)
-        means, variances = moments_of(*mixture)
+            rows, noise = posterior.take(missing), np.asarray(NOISE_SHARE)
+            table = rows.table.with_numbers(completed[missing], self.precisions)
+            means, variances = rows.moments_at(table, numbers)
+        else:
+            *mixture, noise = self.mixture(None, missing, numbers)
+            means, variances = moments_of(*mixture)
         return coding.decode(
             self.units.invert(means, *np.ix_(missing, numbers)), variances + noise
         )
