@@ -397,7 +397,9 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
         Each draw estimates means and covariances again from rows drawn with replacement (Honaker
         and King, What to do about missing values in time-series cross-section data, American
-        Journal of Political Science 54, 2010). The prior is the chosen one, or for n rows of d
+        Journal of Political Science 54, 2010), from those of all rows on, whose clusters several
+        Gaussians keep: a few steps, each of which takes about as long as the posterior of the rows
+        that were drawn. The prior is the chosen one, or for n rows of d
         numbers one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations
         less. The missing entries of each row are then drawn jointly, given its observed entries.
         Labels, levels and categories are drawn by their probabilities, one column after the other,

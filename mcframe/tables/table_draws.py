@@ -452,7 +452,7 @@ class DrawnRows(Generic[Frame]):
 
     @property
     def is_observed(self) -> Mask:
-        """Whether anything is observed of each row (n,)."""
+        """A mask of the rows of which anything is observed (n,)."""
         return np.asarray(~np.isnan(self.values).all(axis=1))
 
     @cached_property
