@@ -259,7 +259,8 @@ def test_no_prior_is_fitted_twice_on_a_fold(n_columns: int, monkeypatch) -> None
         rows_folds, "fit_rows", lambda *a, **k: fitted.append(k) or counting(*a, **k)
     )
     completed = mc.complete(pd.DataFrame(values))
-    assert len(fitted) == completed.chosen.losses.size
+    once_more = 1  # with a smaller share held out, by the prior that was chosen
+    assert len(fitted) == completed.chosen.losses.size + once_more
 
 
 @pytest.mark.slow(seconds=9)
