@@ -42,19 +42,19 @@ def without_ratios(*arguments):
 
 def test_ratios_are_those_of_sizes_where_there_are_many_numbers():
     rng = np.random.default_rng(0)
-    others = rng.standard_normal((20_000, 3))
+    reference = rng.standard_normal((20_000, 3))
     factors = np.array([0.3, 0.9, 1.1])
-    ratios = error_ratios_of(factors * others, others)
+    ratios = error_ratios_of(factors * reference, reference)
     np.testing.assert_allclose(ratios, factors, atol=0.01)
-    signs = rng.choice([-1.0, 1.0], size=others.shape)
-    np.testing.assert_array_equal(ratios, error_ratios_of(signs * factors * others, others))
-    assert np.all(error_ratios_of(others, others) == 1.0)
+    signs = rng.choice([-1.0, 1.0], size=reference.shape)
+    np.testing.assert_array_equal(ratios, error_ratios_of(signs * factors * reference, reference))
+    assert np.all(error_ratios_of(reference, reference) == 1.0)
 
 
 def test_ratios_of_few_numbers_are_drawn_to_that_of_all_columns_and_this_to_1():
-    others = np.ones((2000, 3))
-    others[1:, 0] = np.nan
-    ratios = error_ratios_of(np.array([0.1, 0.5, 0.5]) * others, others)
+    reference = np.ones((2000, 3))
+    reference[1:, 0] = np.nan
+    ratios = error_ratios_of(np.array([0.1, 0.5, 0.5]) * reference, reference)
     assert ratios[0] == pytest.approx(0.5, abs=0.02)
     few = np.ones((2, 2))
     share = few.size / (few.size + RATIO_PRIOR_NUMBERS)
@@ -65,8 +65,8 @@ def test_ratios_of_few_numbers_are_drawn_to_that_of_all_columns_and_this_to_1():
 
 @pytest.mark.parametrize("errors", [np.nan, 0.0])
 def test_where_nothing_is_compared_ratios_are_1(errors):
-    others = np.full((5, 2), errors)
-    assert np.all(error_ratios_of(np.zeros((5, 2)), others) == 1.0)
+    reference = np.full((5, 2), errors)
+    assert np.all(error_ratios_of(np.zeros((5, 2)), reference) == 1.0)
     wild = np.array([[1e300, np.inf], [1.0, 1.0]])
     assert np.all(np.isfinite(error_ratios_of(wild, wild)))
 

@@ -284,8 +284,7 @@ def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray
             sorted_table.rows, sorted_table.columns, sorted_table.values, table.shape[1]
         )
         keys[name] = (int(np.sum(of_columns)), name)
-        sums = np.bincount(table.columns, table.values, of_columns.size)
-        places = places_of_keys(of_columns, sums)[table.columns]
+        places = places_of_columns(of_columns, table.columns, table.values)[table.columns]
         order = np.lexsort((table.rows, places))
         ordered[name] = (attrs.evolve(table.select(order), columns=places[order]), order)
     return {name: ordered[name] for name in sorted(ordered, key=keys.__getitem__)}
@@ -293,18 +292,17 @@ def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray
 
 def places_by_content(values: Array) -> IntArray:
     """Return the place of each column of a table (n x d, NaN where missing) by what it holds."""
-    keys, sums = np.zeros(values.shape[1], dtype=np.uint64), np.zeros(values.shape[1])
-    for k, column in enumerate(values.T):
-        rows = np.argsort(column)[: np.count_nonzero(~np.isnan(column))]  # NaN comes last
-        entries, zeros = column[rows], np.zeros(rows.size, dtype=np.intp)
-        keys[k] = keys_of(rows, zeros, entries, 1)[0]
-        sums[k] = np.bincount(zeros, entries, 1)[0]
-    return places_of_keys(keys, sums)
+    order = np.argsort(values.T, axis=1)  # NaN comes last
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    columns, places = np.nonzero(np.arange(len(values)) < counts[:, None])
+    rows = order[columns, places]
+    entries = values[rows, columns]
+    return places_of_columns(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
 
 
-def places_of_keys(keys: Any, sums: Any) -> IntArray:
+def places_of_columns(keys: Any, columns: IntArray, values: Array) -> IntArray:
     """Return the place of each column in the order of keys; among equal keys, of column sums."""
-    order = np.lexsort((sums, keys))
+    order = np.lexsort((np.bincount(columns, values, keys.size), keys))
     places: IntArray = np.empty(keys.size, dtype=np.intp)
     places[order] = np.arange(keys.size)
     return places

@@ -41,30 +41,30 @@ def student_variance_inflation(counts: Array) -> Array:
     return factors
 
 
-def error_ratios_of(errors: Array, others: Array) -> Array:
-    """The size of errors over that of other ones of the same numbers, column by column (d,).
+def error_ratios_of(errors: Array, reference: Array) -> Array:
+    """The size of errors over that of a reference at the same numbers, column by column (d,).
 
     A ratio of sums of absolute values, drawn to that of all columns where numbers are few, as this
     is to 1.
 
     Parameters
     ----------
-    errors, others : array (n x d)
+    errors, reference : array (n x d)
         In units of the deviations expected of them, NaN where they are not to be compared.
     """
-    compared = ~np.isnan(errors) & ~np.isnan(others)
+    compared = ~np.isnan(errors) & ~np.isnan(reference)
     if not compared.any():
         return np.ones(errors.shape[1])
-    sizes, of_others = (
+    sizes, of_reference = (
         np.where(compared, np.minimum(np.abs(part), LARGEST_DEVIATION), 0.0)
-        for part in (errors, others)
+        for part in (errors, reference)
     )
-    prior = RATIO_PRIOR_NUMBERS * np.sum(of_others) / np.count_nonzero(compared)
+    prior = RATIO_PRIOR_NUMBERS * np.sum(of_reference) / np.count_nonzero(compared)
     if prior == 0.0:
         return np.ones(errors.shape[1])
-    ratio = (np.sum(sizes) + prior) / (np.sum(of_others) + prior)
+    ratio = (np.sum(sizes) + prior) / (np.sum(of_reference) + prior)
     return np.asarray(
-        (np.sum(sizes, axis=0) + prior * ratio) / (np.sum(of_others, axis=0) + prior)
+        (np.sum(sizes, axis=0) + prior * ratio) / (np.sum(of_reference, axis=0) + prior)
     )
 
 

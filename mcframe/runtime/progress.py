@@ -30,7 +30,7 @@ DELAY, REFRESH = 2.0, 0.25
 # Seconds until the first line of a log, and between two lines; one appears after a pause where
 # nobody has asked for it.
 FIRST_LINE, PAUSE = 10.0, 30.0
-# The share of the way to a target from which on the time that remains is estimated.
+# Below this share of the way to a target the remaining time is not estimated.
 LEAST_SHARE_OF_WAY = 0.1
 # Terminals with fewer columns have a shorter bar, and either the time gone or the time left.
 NARROW = 70

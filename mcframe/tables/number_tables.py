@@ -43,16 +43,9 @@ def first_numbers(column_of_number: IntArray) -> IntArray:
 
 def standard_units(values: Array) -> AffineUnits:
     """Return the units in which the columns (n x d) of a standardised block are read."""
-    of_columns = []
-    for column in values.T:  # one by one, since the places of all entries take more than the table
-        seen = column[~np.isnan(column)]
-        places = np.zeros(seen.size, dtype=np.intp)
-        of_columns.append(affine_units(seen, places, np.ones(seen.size), 1, robust=False))
-    return AffineUnits(
-        *(
-            np.concatenate([getattr(units, name) for units in of_columns] or [np.zeros(0)])
-            for name in ("pivot", "shift", "spread")
-        )
+    rows, columns = np.nonzero(~np.isnan(values))
+    return affine_units(
+        values[rows, columns], columns, np.ones(rows.size), values.shape[1], robust=False
     )
 
 

@@ -193,20 +193,18 @@ class RowsChoice:
         """
         if len(folds) == 1 or self.prior_rows is None:
             return np.ones(final_moments.means.shape[1])
-        table, rng = folds[0].held_out.tables[NUMBERS_BLOCK], np.random.default_rng(0)
-        is_held = rng.random(table.shape[0]) < SMALL_SHARE
+        tables, rng = folds[0].held_out.tables, np.random.default_rng(0)
+        is_held = rng.random(tables[NUMBERS_BLOCK].shape[0]) < SMALL_SHARE
         fold_of_row = np.where(
             is_held, rng.integers(len(folds), size=is_held.size), NEVER_HELD_OUT
         )
         scored = np.logical_or.reduce(
             [
-                fold.held_out.scored[NUMBERS_BLOCK] & (fold_of_row[table.rows] == number)
+                fold.held_out.scored_cells(NUMBERS_BLOCK) & (fold_of_row == number)[:, None]
                 for number, fold in enumerate(folds)
             ]
         )
-        held_out = HeldOut(
-            folds[0].held_out.tables, {NUMBERS_BLOCK: ~scored}, {NUMBERS_BLOCK: scored}
-        )
+        held_out = HeldOut.of_cells(tables, {NUMBERS_BLOCK: scored})
         fold = attrs.evolve(folds[0], held_out=held_out)
         rows = fold.estimate(self.components or 1, self.prior_rows, self.feature_noise)
         deviations = np.sqrt(final_moments.variances)
