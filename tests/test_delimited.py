@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.commands.files import read_table_file, write_tables
+from mcframe.commands.files import read_table_file
 from mcframe.datasets import arrow_cells, read_csv
 from mcframe.datasets.arrow_cells import finite_numbers
 from mcframe.datasets.delimited import (
@@ -30,6 +30,7 @@ from mcframe.datasets.delimited import (
     read_text,
 )
 from mcframe.datasets.readers import number_in_cell
+from mcframe.datasets.table_files import write_tables
 
 TABLE = '''code,size,kind,count,day,time,low
 a1,1.5,"x, y",3,2024-01-31,2024-01-31T10:30,1e-3

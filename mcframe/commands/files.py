@@ -1,24 +1,14 @@
 """Files of commands: tables in CSV, Parquet and Arrow, types and models in TOML and JSON."""
 
-import csv
-import datetime as dt
-import io
 import json
-import os
 import re
 import shlex
-import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
-
-import narwhals.stable.v2 as nw
+from typing import Any
 
 from mcframe.backends import BACKENDS, Backend, BackendLike
-from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import a_type, meant
@@ -32,9 +22,17 @@ from mcframe.datasets.delimited import (
 )
 from mcframe.datasets.delimited import column_of_text as read_text_column
 from mcframe.datasets.readers import find_file
+from mcframe.datasets.table_files import (
+    feather,
+    format_of,
+    gaps_by_name,
+    meet_extensions,
+    parquet,
+    reading,
+    table_without_gaps,
+)
 from mcframe.model import Model
 from mcframe.model.labels import name_twice
-from mcframe.runtime.machine import held
 from mcframe.storage.serializing import (
     FORMAT,
     check_format,
@@ -42,28 +40,7 @@ from mcframe.storage.serializing import (
     find_declaration,
     message_of,
 )
-from mcframe.tables.columns import read_column, values_of
 from mcframe.tables.gaps import stand_for_gaps
-
-# What is missing if it is not installed, and how to get it.
-TABLES = 'a table in Parquet or Arrow (pip install "mcframe[cli]")'
-pa: Any = Deferred("pyarrow", TABLES)
-compute: Any = Deferred("pyarrow.compute", TABLES)
-feather: Any = Deferred("pyarrow.feather", TABLES)
-parquet: Any = Deferred("pyarrow.parquet", TABLES)
-# Where a field of Arrow names a type of another package.
-EXTENSION = b"ARROW:extension:name"
-MIDNIGHT = dt.time()
-# The formats of tables, by the ending of their files.
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
-
-
-def format_of(path: Path) -> str:
-    """Return the format of a table's file by its ending, or raise a ``DataError``."""
-    if path.suffix.lower() not in FORMATS:
-        tabs = r"; rename it to .csv and give --delimiter '\t'" * (path.suffix.lower() == ".tsv")
-        raise DataError(f"{path}: the ending {', '.join(FORMATS)} is needed for a table{tabs}")
-    return FORMATS[path.suffix.lower()]
 
 
 def read_table_file(
@@ -107,67 +84,11 @@ def read_table_file(
     if file_format == "csv":
         dialect = Dialect(delimiter, encoding, lambda name, text: f"--{name} {shlex.quote(text)}")
         return read_csv_file(file, dialect, decimal, missing, dates, dtypes or {})
-    try:
+    with reading(path, file_format):
         table = read_arrow(file, file_format)
-        if any(EXTENSION in (field.metadata or {}) for field in table.schema):
-            with suppress(ModuleNotFoundError):  # without pandas its periods are numbers
-                pa.array(import_module("pandas").PeriodIndex([], freq="D"))  # pyarrow meets them
-                table = read_arrow(file, file_format)
-        gaps = gaps_by_name(missing, table.column_names)
-        columns = [
-            without_gaps(column, gaps.get(name, ()))
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        ]
-        return pa.Table.from_arrays(columns, schema=table.schema)
-    except arrow_errors(OSError, ValueError, LookupError) as error:
-        if isinstance(error, DataError):
-            raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{path} cannot be read as {file_format}: {reason}") from None
-
-
-def arrow_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
-    """Some errors, and those of pyarrow if it has been imported."""
-    arrow = sys.modules.get("pyarrow")
-    return others if arrow is None else (*others, arrow.ArrowException)
-
-
-def gaps_by_name(missing: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
-    """Return what stands for missing entries in each column, of arguments TEXT and NAME=TEXT.
-
-    NAME= without a text says that no value of that column does.
-    """
-    everywhere, gaps = list[str](), dict[str, list[str]]()
-    for text in missing:
-        name = gaps_named(text, names)
-        if name is None:
-            everywhere.append(text)
-        else:
-            gaps.setdefault(name, []).extend([text[len(name) + 1 :]] * (len(name) + 1 < len(text)))
-    return {
-        name: [*everywhere, *gaps.get(name, [])] for name in names if everywhere or name in gaps
-    }
-
-
-def gaps_named(text: str, names: Sequence[str]) -> str | None:
-    """Return the column that an argument NAME=TEXT is about, the longest such name, or None."""
-    ends = [place for place, character in enumerate(text) if character == "="]
-    return next((text[:place] for place in reversed(ends) if text[:place] in names), None)
-
-
-def without_gaps(column: Any, gaps: Sequence[str]) -> Any:
-    """Return a column of Arrow without the values that stand for missing ones."""
-    if not gaps:
-        return column
-    marked = read_column(nw.from_native(column, series_only=True), tuple(gaps)).marked
-    if not marked.any():
-        return column
-    try:
-        return compute.if_else(pa.array(marked), pa.scalar(None, column.type), column)
-    except pa.ArrowNotImplementedError:  # of dictionaries
-        kept = zip(column.to_pylist(), marked, strict=True)
-        values = [None if gap else value for value, gap in kept]
-        return pa.chunked_array([pa.array(values, type=column.type)])
+        if meet_extensions(table.schema):
+            table = read_arrow(file, file_format)
+        return table_without_gaps(table, missing)
 
 
 def read_arrow(file: Path, file_format: str) -> Any:
@@ -212,95 +133,6 @@ def read_csv_file(
             " dates of this format"
         )
     return frame_of_columns(columns)
-
-
-def checked_output(
-    path: Path, endings: Iterable[str], inputs: Iterable[Path], overwrite: bool
-) -> Path:
-    """Return where an output is to be written, links followed.
-
-    Raises
-    ------
-    DataError
-        Where it is an input, is there already, or cannot be written.
-    """
-    real = Path(os.path.realpath(path.expanduser()))
-    if not {real.suffix.lower(), path.suffix.lower()} <= {*endings}:
-        raise DataError(f"output {path}: the ending {', '.join(endings)} is needed")
-    if not real.parent.is_dir():
-        raise DataError(f"output {path}: its folder does not exist; make it first")
-    if not os.access(real.parent, os.W_OK | os.X_OK):
-        raise DataError(f"output {path}: its folder cannot be written to; give another one")
-    if real.exists():
-        if not real.is_file():
-            raise DataError(f"output {path} is no file; give another path")
-        if any(file.exists() and real.samefile(file) for file in inputs):
-            raise DataError(f"output {path} is an input, which is never overwritten")
-        if not overwrite:
-            raise DataError(f"output {path} exists; give another path, or --overwrite")
-    return real
-
-
-def write_tables(tables: Mapping[Path, Any]) -> None:
-    """Write tables into files, which appear under their names when all of them are whole.
-
-    Raises
-    ------
-    DataError
-        Where one cannot be written; then none is.
-    """
-    unfinished = {path: path.with_name(f"{path.name}.writing") for path in tables}
-    try:
-        with ExitStack() as stack:
-            for path, table in tables.items():
-                file = stack.enter_context(held(unfinished[path]))
-                stack.callback(unfinished[path].unlink, missing_ok=True)
-                file.truncate(0)  # a process may have left it that died
-                write_table(nw.from_native(table, eager_only=True), format_of(path), file)
-                file.flush()
-                os.fsync(file.fileno())
-            for path in tables:
-                os.replace(unfinished[path], path)
-    except BlockingIOError:
-        raise DataError(f"output {path} is being written by another process") from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(f"output {path} cannot be written ({reason}); give another path") from None
-    except arrow_errors() as error:
-        raise DataError(f"output {path} cannot hold this table ({error})") from None
-
-
-def write_table(table: Any, file_format: str, file: IO[bytes]) -> None:
-    """Write a ``narwhals.DataFrame`` into an open file."""
-    if file_format == "parquet":
-        parquet.write_table(table.to_arrow(), file)
-    elif file_format == "feather":
-        feather.write_feather(table.to_arrow(), file)
-    else:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.columns)
-        writer.writerows(zip(*map(texts_of, table.iter_columns()), strict=True))
-        text.detach()
-
-
-def texts_of(series: Any) -> list[Any]:
-    """The values of a column as CSV has them, None where one is missing.
-
-    Those of a type of another package, such as periods, are written as this does; times of pandas
-    that are all at midnight are days, of which it has no dtype.
-    """
-    native, values = series.to_native(), values_of(series)
-    if series.implementation.is_pyarrow():
-        if isinstance(native.type, pa.BaseExtensionType):
-            missing = native.is_null().to_pylist()
-            pairs = zip(missing, native.to_pandas(), strict=True)
-            return [None if gap else str(value) for gap, value in pairs]
-    elif series.implementation.is_pandas() and isinstance(series.dtype, nw.Datetime):
-        times = [value for value in values if value is not None]
-        if all(time.time() == MIDNIGHT and time.tzinfo is None for time in times):
-            return [None if value is None else value.date() for value in values]
-    return values
 
 
 def read_document(path: str) -> dict[str, Any]:

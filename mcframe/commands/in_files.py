@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from mcframe.contracts.wording import row_number
+
 
 class InFiles:
     """JSON, as files of models have it, and options of the commands."""
@@ -59,7 +61,7 @@ class InFiles:
 
     def row(self, row: int) -> str:
         """The number of the row, since files have lines."""
-        return f"row {row} (counted from 0, without the header)"
+        return f"row {row_number(row)} (counted from 0, without the header)"
 
     def how_rows_count(self) -> str:
         """A clause that rows are counted from 0, without the header."""

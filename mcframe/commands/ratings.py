@@ -8,7 +8,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.commands.files import write_tables
 from mcframe.commands.parsing import (
     DONE,
     UNFINISHED,
@@ -33,6 +32,7 @@ from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import find_file
+from mcframe.datasets.table_files import write_tables
 from mcframe.fitting.prediction import BlockLabels
 from mcframe.likelihoods import Gaussian
 from mcframe.loading import load

@@ -10,16 +10,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.commands.files import (
-    FORMATS,
-    checked_output,
-    gaps_by_name,
-    gaps_named,
     is_document,
     read_backend,
     read_model,
     read_table_file,
     read_types,
-    write_tables,
 )
 from mcframe.commands.parsing import (
     DONE,
@@ -34,10 +29,26 @@ from mcframe.commands.parsing import (
     tolerance,
     whole_number,
 )
+from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, counted, meant
+from mcframe.contracts.wording import rows_numbered
+from mcframe.datasets.completing_files import (
+    TRAINING_ROWS,
+    WRITTEN_IN_PARTS,
+    rows_to_learn_from,
+    write_filled,
+)
 from mcframe.datasets.readers import choose_columns, find_file
+from mcframe.datasets.table_files import (
+    FORMATS,
+    ParquetRows,
+    checked_output,
+    gaps_by_name,
+    gaps_named,
+    write_tables,
+)
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.verification import Explanation, explain, verify
@@ -141,6 +152,13 @@ def add_verbs(commands: Subparsers) -> None:
         action=argparse.BooleanOptionalAction,
         help="correct columns by regression trees where held-out entries gain by them (default:"
         " where the table allows it)",
+    )
+    command.add_argument(
+        "--training-rows",
+        metavar="N",
+        type=natural,
+        help="learn from N random rows of a Parquet file that has more, and fill all rows in parts"
+        f" (default: {TRAINING_ROWS}, where all options can do so)",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
     add_backend(command)
@@ -338,6 +356,7 @@ def impute(arguments: argparse.Namespace) -> Report:
     further = named_outputs(arguments, out, names)
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     within = arguments.relation_tolerance
+    in_parts = rows_in_parts(arguments, method, [out, *further])
     if arguments.model:
         for option in ("relation", "groups", "time", "trend", "row-weights", "nonlinear"):
             if getattr(arguments, option.replace("-", "_")):
@@ -352,32 +371,88 @@ def impute(arguments: argparse.Namespace) -> Report:
             answer = fit(declared.model, declared.data, backend=backend, random_state=seed)
         completed = Completion.of(declared, answer)
     else:
-        table = table_in_file(arguments)
-        completed = complete(
-            table,
-            types_of(arguments, table),
-            missing=gaps_by_name(arguments.missing, column_names(table)),
-            method=arguments.method,
-            random_state=arguments.seed,
-            groups=arguments.groups,
-            time=arguments.time,
-            trend=arguments.trend,
-            row_weights=arguments.row_weights,
-            nonlinear=arguments.nonlinear,
-            relations=[relation(text, within) for text in arguments.relation] or None,
-        )
+        table, numbers = training_table(arguments, in_parts)
+        with rows_numbered(numbers):
+            completed = complete(
+                table,
+                types_of(arguments, table),
+                missing=gaps_by_name(arguments.missing, column_names(table)),
+                method=arguments.method,
+                random_state=arguments.seed,
+                groups=arguments.groups,
+                time=arguments.time,
+                trend=arguments.trend,
+                row_weights=arguments.row_weights,
+                nonlinear=arguments.nonlinear,
+                relations=[relation(text, within) for text in arguments.relation] or None,
+            )
     identifiers = identifiers_of(completed.declared, arguments.id)
-    tables = [completed.table]
-    if arguments.intervals:
-        ends = completed.interval(arguments.intervals)
-        tables += [with_identifiers(end, completed.table, identifiers) for end in ends]
-    tables += (
-        completed.draws(arguments.draws, random_state=arguments.seed) if arguments.draws else []
-    )
-    write_tables(dict(zip([out, *further], tables, strict=True)))
+    if in_parts is None:
+        tables = [completed.table]
+        if arguments.intervals:
+            ends = completed.interval(arguments.intervals)
+            tables += [with_identifiers(end, completed.table, identifiers) for end in ends]
+        if arguments.draws:
+            tables += completed.draws(arguments.draws, random_state=arguments.seed)
+        write_tables(dict(zip([out, *further], tables, strict=True)))
+    else:
+        write_filled(
+            [out, *further],
+            completed,
+            in_parts,
+            arguments.intervals,
+            lambda end, rows: with_identifiers(end, rows, identifiers),
+        )
     kept = [] if saved is None else [completed.save(saved)]
     parts = [completed, *([completed.fit] if isinstance(completed.answer, Fit) else [])]
-    return report_of(completed, "\n".join(map(str, parts)), [out, *further, *kept])
+    text, n_rows = "\n".join(map(str, parts)), completed.declared.frame.shape[0]
+    if in_parts is not None:
+        filled = counted(in_parts.n_rows, "row")
+        text = f"{filled} filled; learned from {n_rows} of them, which the report is about\n{text}"
+    code, text, facts = report_of(completed, text, [out, *further, *kept])
+    n_filled = n_rows if in_parts is None else in_parts.n_rows
+    return code, text, {**facts, "rows": n_filled, "training_rows": n_rows}
+
+
+def rows_in_parts(
+    arguments: argparse.Namespace, method: str, outputs: Sequence[Path]
+) -> ParquetRows | None:
+    """The rows of the table where they are filled in parts; None where all are read at once.
+
+    They are in a Parquet file of more rows than are learned from, unless an option needs all.
+    """
+    needed = [
+        f"--{name}" for name in ("model", "draws", "groups", "time") if vars(arguments)[name]
+    ]
+    needed += ["--method optimum"] * (method == "optimum" and not arguments.model)
+    if Path(arguments.table).suffix.lower() != ".parquet":
+        needed.append(f"a table that is no .parquet ({arguments.table})")
+    needed += [
+        f"an output that is no .parquet or .csv ({output.name})"
+        for output in outputs
+        if output.suffix.lower() not in WRITTEN_IN_PARTS
+    ]
+    if needed:
+        if arguments.training_rows is not None:
+            raise ModelError(
+                f"--training-rows was given beside {needed[0]}, which needs all rows at once;"
+                " leave one of them out"
+            )
+        return None
+    rows = ParquetRows.of(arguments.table, arguments.missing)
+    return rows if rows.n_rows > (arguments.training_rows or TRAINING_ROWS) else None
+
+
+def training_table(
+    arguments: argparse.Namespace, in_parts: ParquetRows | None
+) -> tuple[Any, IntArray | None]:
+    """The table that is learned from, and the numbers of its rows where they are not all."""
+    if in_parts is None:
+        return table_in_file(arguments), None
+    check_names_of_gaps(arguments, in_parts.names)
+    n_learned = arguments.training_rows or TRAINING_ROWS
+    numbers = rows_to_learn_from(in_parts.n_rows, n_learned, arguments.seed)
+    return in_parts.take(numbers), numbers
 
 
 def fit_table(arguments: argparse.Namespace) -> Report:
@@ -570,14 +645,17 @@ def table_in_file(
         dtypes=dtypes,
     )
     if dtypes is None:  # new rows may lack columns
-        for text in arguments.missing:
-            name, equals, _ = text.partition("=")
-            if name and equals and gaps_named(text, column_names(table)) is None:
-                remedy = meant(name, column_names(table), "columns")
-                raise ModelError(
-                    f"--missing {text!r}: {name!r} is no column of the table; {remedy}"
-                )
+        check_names_of_gaps(arguments, column_names(table))
     return table
+
+
+def check_names_of_gaps(arguments: argparse.Namespace, names: Sequence[str]) -> None:
+    """Raise a ``ModelError`` where ``--missing`` names a column that the table does not have."""
+    for text in arguments.missing:
+        name, equals, _ = text.partition("=")
+        if name and equals and gaps_named(text, names) is None:
+            remedy = meant(name, list(names), "columns")
+            raise ModelError(f"--missing {text!r}: {name!r} is no column of the table; {remedy}")
 
 
 def declared_table(arguments: argparse.Namespace) -> Declared[Any]:

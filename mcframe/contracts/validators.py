@@ -380,6 +380,7 @@ class Options:
     n = Option("n", partial(whole, least=1))
     bins = Option("bins", partial(whole, least=1))
     n_tables = Option("n_tables", partial(whole, least=2))
+    training_rows = Option("training_rows", partial(whole, least=1))
     n_partitions = Option("n_partitions", partial(whole, least=1))
     folds = Option("folds", partial(whole, least=1))
     row_folds = Option("folds", partial(whole, least=2))

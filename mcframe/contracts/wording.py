@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from mcframe.contracts.arrays import IntArray
+
 
 class Wording(Protocol):
     """The ways of one surface to write what its users give."""
@@ -106,7 +108,7 @@ class InPython:
 
     def row(self, row: int) -> str:
         """The number of the row."""
-        return f"row {row}"
+        return f"row {row_number(row)}"
 
     def how_rows_count(self) -> str:
         """The empty text: rows are counted from 0, which goes without saying in Python."""
@@ -134,3 +136,23 @@ def worded(chosen: Wording) -> Iterator[None]:
         yield
     finally:
         WORDING.reset(token)
+
+
+# The numbers that messages give rows, where these are some of a longer table.
+ROW_NUMBERS: ContextVar[Sequence[int] | IntArray | None] = ContextVar("row_numbers", default=None)
+
+
+def row_number(row: int) -> int:
+    """The number of a row in the table that a user has: the row itself, if all rows are there."""
+    numbers = ROW_NUMBERS.get()
+    return row if numbers is None else int(numbers[row])
+
+
+@contextmanager
+def rows_numbered(numbers: Sequence[int] | IntArray | None) -> Iterator[None]:
+    """Name rows by these numbers in messages, as rows of a longer table, until the block ends."""
+    token = ROW_NUMBERS.set(numbers)
+    try:
+        yield
+    finally:
+        ROW_NUMBERS.reset(token)

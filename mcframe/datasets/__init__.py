@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mcframe.contracts.former import DATASETS as _FORMER
 from mcframe.contracts.validators import meant as _meant
 from mcframe.contracts.validators import suggest_options as _suggest_options
+from mcframe.datasets.completing_files import complete_file
 from mcframe.datasets.hiding import Hidden, hide
 from mcframe.datasets.multilabel import (
     MultiLabel,
@@ -23,6 +24,7 @@ __all__ = [
     "MultiLabel",
     "PartitionsOnDisk",
     "Ratings",
+    "complete_file",
     "digits",
     "folder",
     "from_dask",

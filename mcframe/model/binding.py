@@ -13,6 +13,7 @@ from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.contracts.validators import a_type, all_and_meant, counted, is_missing
+from mcframe.contracts.wording import row_number
 from mcframe.model.model import Block, Model
 from mcframe.model.reading import read_block
 from mcframe.model.standardising import standard_of, weights_of_entries
@@ -603,7 +604,7 @@ def notes_on_gaps(
         unlabeled = any(block.likelihood.reads_unlabeled for block in model.blocks)
         predicted = NOT_RANKED if unlabeled else "not learnt from that row"
         notes.append(
-            f"row {first_row}{others} without one observed entry in any block;"
+            f"row {row_number(first_row)}{others} without one observed entry in any block;"
             f" what is predicted there is {predicted}"
         )
     return tuple(notes)

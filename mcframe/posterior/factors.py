@@ -153,7 +153,7 @@ class FactorPosterior(SingleDistribution):
         notes = (LEARNED_NOTE,) * is_learned + (LABELS_NOTE,) * has_labels
         return (*self.observed.bounds_notes, *notes)
 
-    @cached_property
+    @property
     def refined(self) -> "FactorPosterior":
         """The distributions by which answers are given; effects and noise of columns are the same.
 
@@ -165,8 +165,12 @@ class FactorPosterior(SingleDistribution):
         """
         small = self.has_response and is_small(*self.observed.shape, self.state.design.width)
         small = small and not self.state.has_attributes
-        if not small or not self.observed.has_expectations or self.state.expects:
-            return self
+        # Nothing that holds itself is kept: its arrays would wait for the collector of garbage.
+        needed = small and self.observed.has_expectations and not self.state.expects
+        return self._by_expectations if needed else self
+
+    @cached_property
+    def _by_expectations(self) -> "FactorPosterior":
         state = attrs.evolve(self.state, expects=True, key=fresh_key())
         engine = without_collapse(attrs.evolve(self, rows=self.rows.for_sweeps(), state=state))
         settle = settled_with_noise if self.has_predictor_noise else settled_columns

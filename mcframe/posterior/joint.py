@@ -171,15 +171,19 @@ class JointPosterior(SingleDistribution):
         fitted = refined.rows if refined.fitted is None else refined.fitted
         return attrs.evolve(refined, observed=observed, rows=rows, fitted=fitted)
 
-    @cached_property
+    @property
     def refined(self) -> "JointPosterior":
         """The distributions by which answers are given.
 
         Entries count by their expected log likelihoods where the sweeps have bounds, and rows
         and parameters follow in further steps.
         """
-        if self.expects or not self.observed.has_expectations:
-            return self
+        # Nothing that holds itself is kept: its arrays would wait for the collector of garbage.
+        needed = self.observed.has_expectations and not self.expects
+        return self._by_expectations if needed else self
+
+    @cached_property
+    def _by_expectations(self) -> "JointPosterior":
         rows = self.rows
         for _ in range(MOST_EXPECTED_STEPS):
             mean, variance = rows.moments()

@@ -58,6 +58,102 @@ CLASSES_OF_FORM: dict[str, Any] = {
 }
 
 
+@attrs.frozen
+class NumbersOutside:
+    """Numbers of a column outside of what it was taken for.
+
+    Attributes
+    ----------
+    name : object
+        Of the column.
+    first : str
+        The first number and its row.
+    count : int
+    lowest, highest : float
+        The least and the largest one.
+    bounds : Bounds
+        What the column was taken for.
+    """
+
+    name: Any
+    first: str
+    count: int
+    lowest: float
+    highest: float
+    bounds: Bounds
+
+    def together(self, further: "NumbersOutside") -> "NumbersOutside":
+        """These and further ones."""
+        lowest, highest = min(self.lowest, further.lowest), max(self.highest, further.highest)
+        count = self.count + further.count
+        return attrs.evolve(self, count=count, lowest=lowest, highest=highest)
+
+    def __str__(self) -> str:
+        ends = min(self.bounds.lower, self.lowest), max(self.bounds.upper, self.highest)
+        wider = ("number", *(end if np.isfinite(end) else None for end in ends))
+        others = f" and {counted(self.count - 1, 'other row')}" * (self.count > 1)
+        return (
+            f"{self.first}{others} of column {self.name!r}, which was taken for {self.bounds} (to"
+            f" complete the table with {wording().types(self.name, wider)} declares wider bounds)"
+        )
+
+
+@attrs.define(eq=False)
+class UnlikeTable:
+    """How new rows are unlike the declared table.
+
+    Attributes
+    ----------
+    absent : dict with keys of str
+        Columns that they do not have.
+    never : dict with keys of str
+        Values of labels, levels and categories that no row of the table has.
+    outside : dict from column name to NumbersOutside
+    fractions : dict from column name to str
+        The first number that is not whole, and its row, of columns where all are.
+    """
+
+    absent: dict[str, None] = attrs.field(factory=dict)
+    never: dict[str, None] = attrs.field(factory=dict)
+    outside: dict[Any, NumbersOutside] = attrs.field(factory=dict)
+    fractions: dict[Any, str] = attrs.field(factory=dict)
+
+    def add(self, further: "UnlikeTable") -> None:
+        """Add those of further rows."""
+        self.absent |= further.absent
+        self.never |= further.never
+        for name, numbers in further.outside.items():
+            before = self.outside.get(name)
+            self.outside[name] = numbers if before is None else before.together(numbers)
+        for name, text in further.fractions.items():
+            self.fractions.setdefault(name, text)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Clauses on the values that the model does not know."""
+        clauses = []
+        if self.never:
+            clauses.append(f"values that the model does not know: {listed([*self.never])}")
+        if self.outside:
+            outside = listed([*self.outside.values()])
+            clauses.append(f"numbers outside of what their columns were taken for: {outside}")
+        return clauses
+
+    def warn(self) -> None:
+        """Give a ``UserWarning`` of each kind."""
+        if self.absent:
+            warn_caller(
+                f"columns that the new rows do not have count as missing: {listed([*self.absent])}"
+            )
+        for clause in self.unknown:
+            warn_caller(f"{clause}; they count as missing there, and stay as they are")
+        if self.fractions:
+            warn_caller(
+                "numbers that are not whole, as all are in the table:"
+                f" {listed([*self.fractions.values()])}; they are used as they are"
+            )
+
+
 @attrs.frozen(eq=False)
 class CodedRows:
     """New rows of a declared table: the original rows, and their codes.
@@ -89,8 +185,11 @@ class CodedRows:
         frame: Any,
         unseen: str,
         relations: Relations = NO_RELATIONS,
+        collected: "UnlikeTable | None" = None,
     ) -> "CodedRows":
         """Read new rows, as ``Declared.rows`` says, and fill what follows from relations.
+
+        How they are unlike the table is a warning, or is added to what is ``collected``.
 
         Raises
         ------
@@ -140,12 +239,7 @@ class CodedRows:
             for declared_column in modelled
             if declared_column.name not in new_columns
         ]
-        messages = []
-        if absent:
-            messages.append(
-                f"columns that the new rows do not have count as missing: {listed(absent)}"
-            )
-        codes, never, outside, fractions = {}, list[str](), list[str](), list[str]()
+        codes, remarks = {}, UnlikeTable(dict.fromkeys(absent))
         for declared_column in modelled:
             column = new_columns.get(declared_column.name)
             if column is None:
@@ -156,35 +250,28 @@ class CodedRows:
                 codes[declared_column.name] = codes_inside(declared_column, column)
                 continue
             places = np.flatnonzero(np.isnan(codes[declared_column.name]) & ~column.missing)
-            never += [
-                f"{plain(value)!r} in column {plain(column.name)!r}"
+            remarks.never |= {
+                f"{plain(value)!r} in column {plain(column.name)!r}": None
                 for value in dict.fromkeys(column.cells[row] for row in places)
-            ]
+            }
             coding = declared_column.coding
             if isinstance(coding, Numbers) and column.form == "number":
                 is_outside, ends = outside_of_answers(declared_column, coding, codes[column.name])
                 codes[column.name] = np.where(is_outside, np.nan, codes[column.name])
-                outside += numbers_outside(column, np.flatnonzero(is_outside), *ends)
-                fractions += numbers_with_fractions(declared_column, column)
-        unknown = []
-        if never:
-            unknown.append(f"values that the model does not know: {listed(never)}")
-        if outside:
-            unknown.append(
-                f"numbers outside of what their columns were taken for: {listed(outside)}"
+                if is_outside.any():
+                    places = np.flatnonzero(is_outside)
+                    remarks.outside[column.name] = numbers_outside(column, places, *ends)
+                fraction = first_fraction(column) if declared_column.has_whole_values else None
+                if fraction is not None:
+                    remarks.fractions[column.name] = fraction
+        if unseen == "error" and remarks.unknown:
+            raise DataError(
+                f"{'; '.join(remarks.unknown)}; unseen='missing' takes them as missing"
             )
-        if unknown and unseen == "error":
-            raise DataError(f"{'; '.join(unknown)}; unseen='missing' takes them as missing")
-        messages += [
-            f"{which}; they count as missing there, and stay as they are" for which in unknown
-        ]
-        if fractions:
-            messages.append(
-                "numbers that are not whole, as all are in the table:"
-                f" {listed(fractions)}; they are used as they are"
-            )
-        for message in messages:
-            warn_caller(message)
+        if collected is None:
+            remarks.warn()
+        else:
+            collected.add(remarks)
         return cls(declared, table, new_columns, codes, relations)
 
     @property
@@ -358,30 +445,20 @@ def outside_of_answers(
     return is_outside, (coding.unit * lower, coding.unit * upper)
 
 
-def numbers_outside(column: Column, rows: IntArray, lower: float, upper: float) -> list[str]:
-    """Describe numbers in rows that lie outside of what the column was taken for, if any."""
-    if not rows.size:
-        return []
-    numbers, name = column.numbers[rows], plain(column.name)
-    ends = min(lower, float(np.min(numbers))), max(upper, float(np.max(numbers)))
-    wider = ("number", *(end if np.isfinite(end) else None for end in ends))
-    others = f" and {counted(rows.size - 1, 'other row')}" * (rows.size > 1)
-    return [
-        f"{exact(numbers[0])} in {wording().row(int(rows[0]))}{others} of column {name!r}, which"
-        f" was taken for {Bounds(lower, upper)} (to complete the table with"
-        f" {wording().types(name, wider)} declares wider bounds)"
-    ]
+def numbers_outside(column: Column, rows: IntArray, lower: float, upper: float) -> NumbersOutside:
+    """Describe the numbers in some rows, which lie outside of what the column was taken for."""
+    numbers = column.numbers[rows]
+    first = f"{exact(numbers[0])} in {wording().row(int(rows[0]))}"
+    ends = float(np.min(numbers)), float(np.max(numbers))
+    return NumbersOutside(plain(column.name), first, rows.size, *ends, Bounds(lower, upper))
 
 
-def numbers_with_fractions(declared: DeclaredColumn, column: Column) -> list[str]:
-    """Describe the numbers that are not whole, if any, of a column where all others are."""
-    strange = np.flatnonzero(np.floor(column.numbers) < column.numbers)
-    if not (strange.size and declared.has_whole_values):
-        return []
-    return [
-        f"{exact(column.numbers[strange[0]])} in {wording().row(int(strange[0]))} of column"
-        f" {plain(column.name)!r}"
-    ]
+def first_fraction(column: Column) -> str | None:
+    """Describe the first number that is not whole; None where all are."""
+    for row in np.flatnonzero(np.floor(column.numbers) < column.numbers)[:1]:
+        number, where = exact(column.numbers[row]), wording().row(int(row))
+        return f"{number} in {where} of column {plain(column.name)!r}"
+    return None
 
 
 def codes_inside(declared: DeclaredColumn, column: Column) -> Array:

@@ -27,7 +27,7 @@ from mcframe.contracts.validators import (
     listed,
     plain,
 )
-from mcframe.contracts.wording import wording
+from mcframe.contracts.wording import row_number, wording
 from mcframe.model.labels import (
     frame_in_memory,
     is_sparse_column,
@@ -372,7 +372,8 @@ def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
         first_rows.setdefault(sort_of(cells[row]), row)
     if len(first_rows) > 1:
         examples = " and ".join(
-            f"{sort} ({plain(cells[row])!r} in row {row})" for sort, row in first_rows.items()
+            f"{sort} ({plain(cells[row])!r} in row {row_number(row)})"
+            for sort, row in first_rows.items()
         )
         trouble = f"it mixes {examples}{wording().how_rows_count()}; give it one type"
         return Column(series.name, series, "other", trouble, gaps)

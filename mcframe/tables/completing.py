@@ -16,7 +16,7 @@ from mcframe.contracts.validators import (
     plain,
     suggests_options,
 )
-from mcframe.contracts.wording import wording
+from mcframe.contracts.wording import row_number, wording
 from mcframe.runtime.progress import stage
 from mcframe.tables.applicability import OnlyIf, with_where
 from mcframe.tables.by_optimum import complete_by_optimum
@@ -362,7 +362,8 @@ def warn_of_constants_and_outliers(columns: Sequence[DeclaredColumn]) -> None:
                 ):
                     value = column.column.values[row]
                     outliers.append(
-                        f"{plain(value)!r} in row {row} of column {plain(column.name)!r}"
+                        f"{plain(value)!r} in row {row_number(row)}"
+                        f" of column {plain(column.name)!r}"
                     )
     if outliers:
         warn_caller(

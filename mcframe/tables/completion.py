@@ -21,6 +21,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.posterior.answer import Posterior
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
+from mcframe.tables.coded_rows import CodedRows, UnlikeTable
 from mcframe.tables.coding import Choice, Numbers
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
@@ -373,12 +374,30 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         """
         posterior = self.demand_posterior("intervals")
         rows = self.declared.coded_rows(frame, unseen)
-        new = rows.conditioned(posterior)
+        return self._ends_in_rows(rows, rows.conditioned(posterior), level)
+
+    def _ends_in_rows(
+        self, rows: CodedRows, conditioned: Any, level: float
+    ) -> tuple[NewFrame, NewFrame]:
+        """The ends of intervals in new rows, of which the posterior says what is conditioned."""
         predicted: dict[Any, Array] = {}
         if rows.applicability.has_conditions:
-            predicted = predicted_codes(new, rows.missing_entries(self.declared.columns))
+            predicted = predicted_codes(conditioned, rows.missing_entries(self.declared.columns))
         filled = partial(rows.filled, predicted=predicted)
-        return self._ends(new, rows.missing_entries(self._numbers), level, filled)
+        return self._ends(conditioned, rows.missing_entries(self._numbers), level, filled)
+
+    def complete_part(
+        self, frame: NewFrame, level: float | None, collected: UnlikeTable
+    ) -> list[NewFrame]:
+        """A part of many new rows, completed, and the ends of intervals where a level is given.
+
+        As from ``complete_rows`` and ``interval_rows``; how the rows are unlike the table is added
+        to what is ``collected``, for one warning of all parts.
+        """
+        rows = self.declared.coded_rows(frame, collected=collected)
+        conditioned = rows.conditioned(self.declared.checked(self.answer))
+        ends = () if level is None else self._ends_in_rows(rows, conditioned, level)
+        return [rows.completed(conditioned), *ends]
 
     def draws(
         self,

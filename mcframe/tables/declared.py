@@ -22,7 +22,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables.applicability import Applicability
-from mcframe.tables.coded_rows import CodedRows
+from mcframe.tables.coded_rows import CodedRows, UnlikeTable
 from mcframe.tables.coding import BaseCoding, Choice, Numbers
 from mcframe.tables.columns import read_frame
 from mcframe.tables.date_coding import Dates
@@ -240,9 +240,14 @@ class Declared(Generic[Frame]):
         rows = self.coded_rows(frame, unseen)
         return data_of(self.all_columns, rows.codes, rows.table, self.model, rows.limits)
 
-    def coded_rows(self, frame: Any, unseen: Literal["missing", "error"] = "missing") -> CodedRows:
+    def coded_rows(
+        self,
+        frame: Any,
+        unseen: Literal["missing", "error"] = "missing",
+        collected: UnlikeTable | None = None,
+    ) -> CodedRows:
         """New rows, coded like this table, with what follows from its relations."""
-        return CodedRows.of(self.all_columns, frame, unseen, self.relations)
+        return CodedRows.of(self.all_columns, frame, unseen, self.relations, collected)
 
     def complete_rows(
         self,
