@@ -83,7 +83,7 @@ def test_attributes_of_answers_are_there_or_not():
             _ = posterior.fit
 
 
-def random_calls():
+def random_calls(folder):
     """A call with an option ``random_state`` of each public function and class that has one."""
     x = np.random.default_rng(0).standard_normal((12, 4))
     x[::3, 1] = np.nan
@@ -98,6 +98,8 @@ def random_calls():
         },
     )
     labels = (np.nan_to_num(x) > 0) * 1.0
+    file = folder / "rows.parquet"
+    frame.to_parquet(file)
     return {
         "fit": lambda seed: mc.fit(model, data, random_state=seed),
         "path": lambda seed: mc.path(
@@ -117,6 +119,9 @@ def random_calls():
         ),
         "verify_posterior": lambda seed: mc.verify_posterior(
             model, data, factors=1, n_draws=64, random_state=seed
+        ),
+        "complete_file": lambda seed: mc.datasets.complete_file(
+            file, file.with_name("done.parquet"), random_state=seed, overwrite=True
         ),
         "hide": lambda seed: mc.datasets.hide(x, 0.2, random_state=seed).cells,
         "check_likelihood": lambda seed: mc.laws.check_likelihood(
@@ -181,7 +186,7 @@ def takes_a_seed(value):
     return callable(value) and "random_state" in inspect.signature(value).parameters
 
 
-def test_every_random_state_takes_a_seed_a_generator_or_none():
+def test_every_random_state_takes_a_seed_a_generator_or_none(tmp_path):
     """And what else is given raises the same sentence everywhere."""
     modules = (mc, mc.datasets, mc.estimators, mc.laws, mc.selection, mc.papers)
     public = {name: getattr(module, name) for module in modules for name in dir(module)}
@@ -202,7 +207,7 @@ def test_every_random_state_takes_a_seed_a_generator_or_none():
     taking = {name for name, value in (public | methods).items() if takes_a_seed(value)}
     taking -= {name for name in taking if name.split(".")[0] in records and name.endswith(".of")}
     taking -= {"Splitter.split", "TimeFolds.split"}  # which draw nothing
-    calls = random_calls()
+    calls = random_calls(tmp_path)
     assert set(calls) == taking - records
     for name, call in calls.items():
         with warnings.catch_warnings():

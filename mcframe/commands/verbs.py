@@ -47,6 +47,7 @@ from mcframe.datasets.table_files import (
     checked_output,
     gaps_by_name,
     gaps_named,
+    named_beside,
     write_tables,
 )
 from mcframe.fitting.fit import fit
@@ -527,7 +528,7 @@ def predicted_tables(
 
 def named_outputs(arguments: argparse.Namespace, out: Path, names: Iterable[str]) -> list[Path]:
     """The paths of outputs with further names, in the folder of the first, checked."""
-    return [output(arguments, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
+    return [output(arguments, named_beside(out, name)) for name in names]
 
 
 def column_names(table: Any) -> list[str]:

@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import Options, RandomState, a_type, suggests_options
 from mcframe.contracts.wording import rows_numbered
-from mcframe.datasets.table_files import ParquetRows, checked_output, write_parts
+from mcframe.datasets.table_files import ParquetRows, checked_output, named_beside, write_parts
 from mcframe.runtime.progress import current, stage
 from mcframe.tables.coded_rows import UnlikeTable
 from mcframe.tables.completing import complete
@@ -116,10 +116,10 @@ def complete_file(
             f"row_weights is {a_type(row_weights)}; the name of a column of the file is needed"
         )
     rows = ParquetRows.of(path)
-    written = Path(out)
+    written, ends = Path(out), ("lower", "upper") if level is not None else ()
     outputs = [
         checked_output(output, WRITTEN_IN_PARTS, [rows.path], overwrite)
-        for output in [written, *ends_beside(written, level)]
+        for output in [written, *(named_beside(written, end) for end in ends)]
     ]
     with stage("complete_file", Options.progress(progress)):
         numbers = rows_to_learn_from(rows.n_rows, training_rows, seed)
@@ -134,8 +134,8 @@ def complete_file(
                 nonlinear=nonlinear,
             )
         if rows.n_rows <= training_rows:
-            ends = () if level is None else completed.interval(level)
-            write_parts(outputs, [[completed.table, *ends]])
+            intervals = () if level is None else completed.interval(level)
+            write_parts(outputs, [[completed.table, *intervals]])
         else:
             write_filled(outputs, completed, rows, level)
     return completed
@@ -159,12 +159,6 @@ def write_filled(
         write_parts(
             outputs, ([part, *(named(end, part) for end in ends)] for part, *ends in parts)
         )
-
-
-def ends_beside(out: Path, level: float | None) -> list[Path]:
-    """The files of both ends of intervals, named after the one of the table; none without."""
-    ends = () if level is None else ("lower", "upper")
-    return [out.with_name(f"{out.stem}.{end}{out.suffix}") for end in ends]
 
 
 def rows_to_learn_from(n_rows: int, training_rows: int, seed: int) -> IntArray:

@@ -144,17 +144,17 @@ class ParquetRows:
     @classmethod
     def of(cls, path: str | os.PathLike[str], missing: Sequence[str] = ()) -> "ParquetRows":
         """The rows of the file of a path, or a ``DataError`` where there is none."""
-        found = find_file(path)
-        if format_of(found) != "parquet":
+        location = find_file(path)
+        if format_of(location) != "parquet":
             raise DataError(
-                f"{found}: rows are read in parts from a file that ends in .parquet; read another"
-                " one as a whole, or write it as Parquet first"
+                f"{location}: rows are read in parts from a file that ends in .parquet; read"
+                " another one as a whole, or write it as Parquet first"
             )
-        with reading(found, "parquet"):
-            file = parquet.ParquetFile(found)
+        with reading(location, "parquet"):
+            file = parquet.ParquetFile(location)
             if meet_extensions(file.schema_arrow):
-                file = parquet.ParquetFile(found)
-        return cls(found, file, tuple(missing))
+                file = parquet.ParquetFile(location)
+        return cls(location, file, tuple(missing))
 
     @property
     def n_rows(self) -> int:
@@ -215,6 +215,11 @@ def checked_output(
             remedy = wording().either(python="overwrite=True", command="--overwrite")
             raise DataError(f"output {path} exists; give another path, or {remedy}")
     return real
+
+
+def named_beside(path: Path, name: str) -> Path:
+    """Return the path of a further output beside one: done.lower.csv beside done.csv."""
+    return path.with_name(f"{path.stem}.{name}{path.suffix}")
 
 
 def write_tables(tables: Mapping[Path, Any]) -> None:
@@ -322,9 +327,10 @@ class ParquetParts:
 
     def write(self, table: Any) -> None:
         """Write further rows when there are enough of them."""
+        new_writer = parquet.ParquetWriter  # an error that names pyarrow where it is not there
         rows = table.to_arrow()
         if self.writer is None:
-            self.writer = parquet.ParquetWriter(self.file, rows.schema)
+            self.writer = new_writer(self.file, rows.schema)
         self.waiting.append(rows.cast(self.writer.schema))
         if sum(part.num_rows for part in self.waiting) * rows.num_columns >= BATCH_NUMBERS:
             self.write_waiting()

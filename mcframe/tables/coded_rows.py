@@ -82,8 +82,16 @@ class NumbersOutside:
     highest: float
     bounds: Bounds
 
+    @classmethod
+    def of(cls, column: Column, rows: IntArray, bounds: Bounds) -> "NumbersOutside":
+        """The numbers in some rows, which lie outside of these bounds."""
+        numbers = column.numbers[rows]
+        first = f"{exact(numbers[0])} in {wording().row(int(rows[0]))}"
+        lowest, highest = float(np.min(numbers)), float(np.max(numbers))
+        return cls(plain(column.name), first, rows.size, lowest, highest, bounds)
+
     def together(self, further: "NumbersOutside") -> "NumbersOutside":
-        """These and further ones."""
+        """Join the numbers of further rows, whose first one is not named."""
         lowest, highest = min(self.lowest, further.lowest), max(self.highest, further.highest)
         count = self.count + further.count
         return attrs.evolve(self, count=count, lowest=lowest, highest=highest)
@@ -100,7 +108,7 @@ class NumbersOutside:
 
 @attrs.define(eq=False)
 class UnlikeTable:
-    """How new rows are unlike the declared table.
+    """Values and gaps of new rows that are unlike those of the declared table.
 
     Attributes
     ----------
@@ -127,6 +135,12 @@ class UnlikeTable:
             self.outside[name] = numbers if before is None else before.together(numbers)
         for name, text in further.fractions.items():
             self.fractions.setdefault(name, text)
+
+    def add_fraction(self, column: Column) -> None:
+        """Add the first number that is not whole of a column where all are, if there is one."""
+        for row in np.flatnonzero(np.floor(column.numbers) < column.numbers)[:1]:
+            number, where = exact(column.numbers[row]), wording().row(int(row))
+            self.fractions[column.name] = f"{number} in {where} of column {plain(column.name)!r}"
 
     @property
     def unknown(self) -> list[str]:
@@ -260,10 +274,9 @@ class CodedRows:
                 codes[column.name] = np.where(is_outside, np.nan, codes[column.name])
                 if is_outside.any():
                     places = np.flatnonzero(is_outside)
-                    remarks.outside[column.name] = numbers_outside(column, places, *ends)
-                fraction = first_fraction(column) if declared_column.has_whole_values else None
-                if fraction is not None:
-                    remarks.fractions[column.name] = fraction
+                    remarks.outside[column.name] = NumbersOutside.of(column, places, Bounds(*ends))
+                if declared_column.has_whole_values:
+                    remarks.add_fraction(column)
         if unseen == "error" and remarks.unknown:
             raise DataError(
                 f"{'; '.join(remarks.unknown)}; unseen='missing' takes them as missing"
@@ -443,22 +456,6 @@ def outside_of_answers(
         lower, upper = max(lower, coding.whole[0]), min(upper, coding.whole[1])
     is_outside = (codes < lower) | (codes > upper + (lower == 0.0 and coding.is_whole))
     return is_outside, (coding.unit * lower, coding.unit * upper)
-
-
-def numbers_outside(column: Column, rows: IntArray, lower: float, upper: float) -> NumbersOutside:
-    """Describe the numbers in some rows, which lie outside of what the column was taken for."""
-    numbers = column.numbers[rows]
-    first = f"{exact(numbers[0])} in {wording().row(int(rows[0]))}"
-    ends = float(np.min(numbers)), float(np.max(numbers))
-    return NumbersOutside(plain(column.name), first, rows.size, *ends, Bounds(lower, upper))
-
-
-def first_fraction(column: Column) -> str | None:
-    """Describe the first number that is not whole; None where all are."""
-    for row in np.flatnonzero(np.floor(column.numbers) < column.numbers)[:1]:
-        number, where = exact(column.numbers[row]), wording().row(int(row))
-        return f"{number} in {where} of column {plain(column.name)!r}"
-    return None
 
 
 def codes_inside(declared: DeclaredColumn, column: Column) -> Array:
