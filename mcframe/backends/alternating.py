@@ -84,14 +84,25 @@ class AlternatingState:
             self.shrinker.increase_accuracy()
         self.large_converged = True
 
-    def move_to(self, program: Program, left: Array, right: Array) -> None:
-        """Set Z = left @ right.T in balanced factors, and evaluate the objective there."""
+    def move_to(
+        self, program: Program, left: Array, right: Array, with_effects: bool = True
+    ) -> None:
+        """Set Z = left @ right.T in balanced factors, and evaluate the objective there.
+
+        ``with_effects`` the effects move, too: to the best ones, by one Newton step where that
+        suffices.
+        """
         # Partitions already hold the rows of a left factor that has not changed. The losses of
         # unlabeled cells are multiplied by the balanced factors later.
         factors = LowRank(left, right) if left is self.left and not program.background else None
         self.left, self.values, self.right = orthogonal_factors(left, right)
         latent = factors or LowRank(self.left, self.right)
-        self.evaluation = program.evaluate(latent, self.evaluation.effects)
+        effects = self.evaluation.effects
+        self.evaluation = (
+            program.evaluate(latent, effects, nearly=True)
+            if with_effects
+            else program.evaluate_at(latent, effects)
+        )
         self.penalty = program.spectral.of_singular_values(self.values)
 
     @property
@@ -127,22 +138,26 @@ def lower(
 
 
 def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
-    """Solve for one factor, the other and the effects fixed; then for the effects."""
+    """Solve for one factor, the other and the effects fixed; after the columns for the effects."""
     factor, other = (state.left, state.right) if by_rows else (state.right, state.left)
     factor_rows = factor_rows_near(program, state.evaluation)
     weight = program.penalty.threshold(1.0)
+
+    def move_to(updated: Array) -> None:
+        factors = (updated, other) if by_rows else (other, updated)
+        state.move_to(program, *factors, with_effects=not by_rows)
+
+    if not program.background.n_read:
+        move_to(factor_rows.descending_solutions(factor, other, weight, by_rows))
+        return
+    # A line search in each row takes a pass, and is seldom needed.
     updated = factor_rows.ridge_solutions(other, weight, by_rows)
-    # Where losses are quadratic a full step is exact, so that it descends.
-    descends = factor_rows.full_steps_descend and not program.background.n_read
-    if program.background.n_read:  # a line search in each row takes a pass, and is seldom needed
-        before, objective = state.snapshot(), state.objective
-        state.move_to(program, *((updated, other) if by_rows else (other, updated)))
-        if state.objective < objective:
-            return
-        state.restore(before)
-    if not descends:
-        updated = factor_rows.descend(factor, updated, other, weight, by_rows)
-    state.move_to(program, *((updated, other) if by_rows else (other, updated)))
+    before, objective = state.snapshot(), state.objective
+    move_to(updated)
+    if state.objective < objective:
+        return
+    state.restore(before)
+    move_to(factor_rows.descend(factor, updated, other, weight, by_rows))
 
 
 # The number of columns at the start, and of the first small ones.
@@ -214,7 +229,7 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
     large_bases = left[:, ~small], right[:, ~small]
     large_columns = state.left[:, ~small], state.right[:, ~small]
     small_part = LowRank(left[:, small] * state.values[small], right[:, small])
-    evaluation, before, objective = state.evaluation, state.snapshot(), state.objective
+    evaluation, penalty, before = state.evaluation, state.penalty, state.snapshot()
     matrix, is_second_trial = evaluation.gradient, False
     if state.shrinker.basis is None:
         find_directions(state, matrix, *large_bases)
@@ -243,6 +258,7 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
         if measured <= curvature:
             state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * curvature)
             state.length = float(np.sqrt(squared_length))
+            objective = evaluation.value + penalty
             if state.objective <= objective + SUM_ROUNDING * abs(objective):
                 return
             state.restore(before)
@@ -350,7 +366,7 @@ class Alternating(Solver[Program, AlternatingState]):
     (exact alternating least squares; Hastie, Mazumder, Lee and Zadeh, JMLR 2015, section 3,
     for Gaussian data). Other losses enter by their second derivatives: Newton steps of each
     row, shortened where they do not descend; a loss without one by its curvature. Effects
-    are solved for after each half.
+    are solved for after both halves.
 
     The rank is found: columns begin as leading singular vectors of the gradient at 0 and are
     dropped where leaving them out lowers the objective. Sweeps bring columns with large singular

@@ -11,16 +11,13 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt, equations_of_effects
 from mcframe.compile.solving import (
-    SUM_TOLERANCE,
     Curvature,
     EntriesAt,
     ObjectiveAt,
     SumsAt,
     best_effects,
     centre_gradients,
-    least_damping,
-    newton_tolerance,
-    solve_newton_system,
+    newton_correction,
 )
 from mcframe.contracts.arrays import Array, IntArray, Mask, ranges_of_observations, sizes_of
 from mcframe.contracts.errors import DataError
@@ -29,6 +26,16 @@ from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
 from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.wording import wording
 from mcframe.model import Block, Layout, Problem
+
+# Predictors that move by less than this, in units of the length scale, leave second derivatives
+# as they are but for a few hundredths: a Newton step's expansion is trusted so far.
+NEWTON_RADIUS = 0.05
+
+
+def is_short(likelihood: PointwiseLoss, longest: float) -> bool:
+    """True where a Newton step that moves predictors by at most so much leads to the best."""
+    return likelihood.quadratic or longest <= NEWTON_RADIUS * float(likelihood.length_scale)
+
 
 # How much farther out effects lie that were found a round before.
 ROUND_DISTANCE_RATIO = 4.0
@@ -122,11 +129,6 @@ def refuse_falling(
             f" {name_of(int(falling[0]))}; give up the bias, or the share of the risk that"
             " has no lower bound, or give the effects a ridge by effects_weight"
         )
-
-
-# Predictors that move by less than this, in units of the length scale, leave second derivatives
-# as they are but for a few hundredths: a Newton step's expansion is trusted so far.
-NEWTON_RADIUS = 0.05
 
 
 @attrs.frozen(eq=False)
@@ -419,25 +421,17 @@ class EntryEffects(Effects):
         current = ObjectiveAt(
             self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, find_curvature), effects
         )
-        tolerance = 0.0
-        if not self.separable:
-            if current.relative_gradient <= SUM_TOLERANCE:
-                return effects, 0.0, np.zeros(gradients.size)
-            if not np.isfinite(current.relative_gradient):
-                return None
-            tolerance = newton_tolerance(current)
-        curvature, damping = current.sums.curvature, partial(least_damping, self)
-        step, usable = solve_newton_system(self, curvature, -current.gradient, tolerance, damping)
-        if np.any(np.abs(current.gradient[~usable]) > TINY):
+        correction = newton_correction(self, current)
+        if correction is None:
             return None
+        step, added = correction
+        if not step.any():
+            return effects, added, np.zeros(gradients.size)
         moved = self.at_entries(step)
-        longest = float(np.max(np.abs(moved), initial=0.0))
-        value = 0.5 * float(np.dot(current.gradient, step))
-        close = likelihood.quadratic or longest <= NEWTON_RADIUS * likelihood.length_scale
-        if not (close and np.isfinite(value)):
+        if not is_short(likelihood, float(np.max(np.abs(moved), initial=0.0))):
             return None
-        change = curvature.times_numbers(moved).ravel()
-        return self.identified(effects + step), value, change
+        change = current.sums.curvature.times_numbers(moved).ravel()
+        return self.identified(effects + step), added, change
 
     def centre(self, gradient: Array) -> Array:
         """The nearest gradient whose sums over free effects vanish: g - G (G'G)^-1 G' g.

@@ -22,13 +22,14 @@ STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 class AlternatingRows(Protocol):
     """F near Z = U V' as alternation asks for it, wherever the rows of U are."""
 
-    @property
-    def full_steps_descend(self) -> bool:
-        """True if the second derivatives are nowhere larger, so that full steps descend."""
-        ...
-
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
+        ...
+
+    def descending_solutions(
+        self, current: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """The same, and each row as far towards it as its own objective falls."""
         ...
 
     def along(self, left: Array, right: Array) -> Array:
@@ -122,6 +123,18 @@ class FactorRows:
         curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows)
         return lines.ridge_solutions(curvature, target, other, weight, shared)
+
+    def descending_solutions(
+        self, current: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """The same, and each row as far towards it as its own objective falls.
+
+        Where losses are quadratic a full step is exact, so that it descends.
+        """
+        updated = self.ridge_solutions(other, weight, by_rows)
+        if self.full_steps_descend:
+            return updated
+        return self.descend(current, updated, other, weight, by_rows)
 
     def normal_equations(
         self, other: Array, by_rows: bool, first: int = 0, last: int | None = None
@@ -299,9 +312,7 @@ def unexplained_gradients(
     weight, gradients = REFIT_WEIGHT_RATIO * float(program.penalty.dual_radius), []
     sides = (True, latent.left, latent.right), (False, latent.right, latent.left)
     for by_rows, factor, other in sides:
-        refitted = rows.ridge_solutions(other, weight, by_rows)
-        if not rows.full_steps_descend:
-            refitted = rows.descend(factor, refitted, other, weight, by_rows)
+        refitted = rows.descending_solutions(factor, other, weight, by_rows)
         at = program.evaluate(product_of_rows(refitted, other, by_rows), evaluation.effects)
         gradients.append(at.entry_gradients)
     return gradients[0], gradients[1]

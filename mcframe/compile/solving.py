@@ -325,6 +325,26 @@ class ObjectiveAt:
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
 
+def newton_correction(design: Any, current: ObjectiveAt) -> tuple[Array, float] | None:
+    """The Newton step to the best effects, and what it adds to the objective to second order.
+
+    None where second derivatives do not say where these are: they vanish, or overflow.
+    """
+    tolerance = 0.0
+    if not design.separable:
+        if current.relative_gradient <= SUM_TOLERANCE:
+            return np.zeros(design.size), 0.0
+        if not np.isfinite(current.relative_gradient):
+            return None
+        tolerance = newton_tolerance(current)
+    damping, target = partial(least_damping, design), -current.gradient
+    step, usable = solve_newton_system(design, current.sums.curvature, target, tolerance, damping)
+    added = 0.5 * float(np.dot(current.gradient, step))
+    if np.any(np.abs(current.gradient[~usable]) > TINY) or not np.isfinite(added):
+        return None
+    return step, added
+
+
 def best_effects(
     design: Any,
     entries: Any,

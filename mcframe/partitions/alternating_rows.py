@@ -60,19 +60,26 @@ class PartitionedRows:
         loss: Any = self.program.loss
         return loss.partitions
 
-    @cached_property
-    def full_steps_descend(self) -> bool:
-        """True where second derivatives are nowhere larger, so that full steps descend."""
-        return self.unsure.value == 0.0
+    def descending_solutions(
+        self, current: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """The same, and each row as far towards it as its own objective falls.
 
-    @cached_property
-    def unsure(self) -> DeferredSum:
-        """Number of partitions in which full steps are not sure to descend."""
-        return self.partitions.later(unsure_steps, self.factor_rows)
+        For rows one round: a partition knows of its own whether full steps descend.
+        """
+        if by_rows:
+            question, rows = FactorRows.descending_solutions, RowSharded(current)
+            return self.partitions.concatenate(
+                question, self.factor_rows, rows, other, weight, True
+            )
+        unsure = self.partitions.later(unsure_steps, self.factor_rows)  # asked in the same round
+        updated = self.ridge_solutions(other, weight, by_rows)
+        if unsure.value == 0.0:
+            return updated
+        return self.descend(current, updated, other, weight, by_rows)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
-        _ = self.unsure  # which is asked next, and in the same round
         if by_rows:
             return self.partitions.concatenate(
                 FactorRows.ridge_solutions, self.factor_rows, other, weight, True
@@ -118,10 +125,15 @@ class PartitionedRows:
                 FactorRows.descend, self.factor_rows, *rows, other, weight, True
             )
 
+        def losses_at(*shares: Array) -> Array:
+            asked = self.factor_rows, updated, RowSharded(other), shares
+            return np.asarray(self.partitions.sum(column_losses, *asked))
+
+        ones = np.ones(current.shape[0])
+        at_first, at_full = losses_at(np.zeros(current.shape[0]), ones)  # both in one round
+
         def objectives(share: Array, factor: Array) -> Array:
-            losses: Array = self.partitions.sum(
-                column_losses, self.factor_rows, updated, RowSharded(other), share
-            )
+            losses = at_full if np.array_equal(share, ones) else losses_at(share)[0]
             return penalties(factor, weight) + losses
 
         tied = np.zeros(current.shape[0], dtype=bool)
@@ -129,7 +141,7 @@ class PartitionedRows:
             self.program.loss.block_losses, self.program.columns, strict=True
         ):
             tied[columns] = block_loss.width > 1
-        at_first = objectives(np.zeros(current.shape[0]), current)
+        at_first = penalties(current, weight) + at_first
         return descended(current, updated, at_first, objectives, tied)
 
 
@@ -156,10 +168,14 @@ def unsure_steps(lines: FactorRows) -> float:
     return float(not lines.full_steps_descend)
 
 
-def column_losses(lines: FactorRows, updated: Array, other: Array, share: Array) -> Array:
+def column_losses(
+    lines: FactorRows, updated: Array, other: Array, shares: tuple[Array, ...]
+) -> Array:
     """The losses of each column where rows of V have moved by shares of their steps."""
     current, columns = lines.evaluation.iterate.factors.right, lines.program.entries.columns
-    moved = lines.moved(updated, other, by_rows=False)
-    z = lines.evaluation.iterate.z + share[columns] * moved
-    factor = current + share[:, None] * (updated - current)
-    return lines.losses(z, factor, other, by_rows=False)
+    moved, losses = lines.moved(updated, other, by_rows=False), []
+    for share in shares:
+        z = lines.evaluation.iterate.z + share[columns] * moved
+        factor = current + share[:, None] * (updated - current)
+        losses.append(lines.losses(z, factor, other, by_rows=False))
+    return np.stack(losses)

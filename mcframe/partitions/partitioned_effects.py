@@ -1,7 +1,7 @@
 """The effects of a block whose rows are in partitions: sums over entries are rounds of tasks."""
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ from mcframe.compile.effects import (
     Effects,
     describe_effect,
     diverging_effects,
+    is_short,
     note_on_infinite,
     note_on_parameters,
     refuse_falling,
@@ -21,16 +22,18 @@ from mcframe.compile.loss import BlockLoss, EntryLoss
 from mcframe.compile.solving import (
     Curvature,
     EntriesAt,
+    ObjectiveAt,
     SumsAt,
     best_effects,
     centre_gradients,
+    newton_correction,
     takes_chords,
 )
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums, PointwiseLoss
 from mcframe.model import Problem
-from mcframe.partitions.executor import Partitions
+from mcframe.partitions.executor import DeferredSum, Partitions
 from mcframe.partitions.part import (
     LOSS,
     ByEffect,
@@ -142,8 +145,44 @@ class EffectsInParts(Effects):
         """Effects as questions take them: those of rows go to their partitions."""
         return sharded_effects(self.layout, effects)
 
-    def solve(self, z: LazyEntryValues, warm: Array | None) -> tuple[Array | None, float | None]:
+    def entries_asked_ahead(
+        self, z: LazyEntryValues, warm: Array | None, nearly: bool
+    ) -> "EntriesInParts":
+        """The entries at z, asked with the next round for the sums of a Newton step if ``nearly``.
+
+        From the effects of a point nearby, if there are any.
+        """
+        entries = EntriesInParts(self, z)
+        if nearly and warm is not None and self.n_added and not self.likelihood.differs_by_entry:
+            entries.ask_ahead(self.initial_effects(warm, lambda: entries.reach))
+        return entries
+
+    def solution(self, entries: "EntriesInParts", warm: Array | None) -> "EffectsSolution":
+        """The best effects, by one Newton step where it was asked for and suffices."""
+        if entries.latest is not None:
+            start, sums = entries.latest
+            current = ObjectiveAt(self, sums.value, start)
+            correction = newton_correction(self, current)
+            if correction is not None and is_short(self.likelihood, self.reach_of(correction[0])):
+                step, added = correction
+                if not step.any():
+                    return EffectsSolution(start, current.value, start)
+                best = self.identified(start + step)
+                return EffectsSolution(best, current.value + added, start, step, added)
+        best, value = self.solve(entries, warm)
+        return EffectsSolution(best, value, best)
+
+    def reach_of(self, effects: Array) -> float:
+        """The largest sum of effects of one entry, at most."""
+        d, last = self.layout.n_biases, self.layout.n_biases + self.layout.n_row_effects
+        kinds = effects[:d], effects[d:last], effects[last:]
+        return sum(float(np.max(np.abs(of_kind), initial=0.0)) for of_kind in kinds)
+
+    def solve(
+        self, entries: "EntriesInParts", warm: Array | None
+    ) -> tuple[Array | None, float | None]:
         """The best effects at z from those of a point nearby, and the losses if they are known."""
+        z = entries.z
         if not self.size:
             return None, None
         if self.layout.n_parameters:
@@ -152,8 +191,10 @@ class EffectsInParts(Effects):
             begun = None if warm is None else RowSharded(warm)
             solution = self.partitions.concatenate(row_effects, self.entries_at(z), begun)
             return self.identified(solution), None
-        effects, objective = best_effects(self, EntriesInParts(self, z), self.likelihood, warm)
-        return effects, objective.sums.value if effects is objective.effects else None
+        effects, objective = best_effects(self, entries, self.likelihood, warm)
+        if effects is not objective.effects:
+            return effects, None
+        return effects, objective.sums.value + self.cost(effects)
 
     def entries_at(self, z: LazyEntryValues) -> PartValue:
         """The entries of each partition at predictors z."""
@@ -188,11 +229,27 @@ class EffectsInParts(Effects):
 
 
 @attrs.frozen(eq=False)
+class EffectsSolution:
+    """The best effects of a block, and its losses with the ridge there, where these are known.
+
+    With a Newton ``step`` losses and gradients are those at ``start``, and what the step adds to
+    them: to second and to first order in it.
+    """
+
+    effects: Array | None
+    value: float | None
+    start: Array | None
+    step: Array | None = None
+    added: float = 0.0
+
+
+@attrs.define(eq=False)
 class EntriesInParts:
     """``EntriesAt`` predictors z of a block in partitions: each question is a round."""
 
     effects: EffectsInParts
     z: LazyEntryValues
+    latest: tuple[Array, DeferredSum] | None = None  # the effects asked for last, and their sums
 
     @property
     def entries(self) -> PartValue:
@@ -206,6 +263,14 @@ class EntriesInParts:
 
     def at(self, effects: Array) -> SumsAt:
         """The sums at some effects."""
+        if self.latest is None or self.latest[0] is not effects:
+            self.ask_ahead(effects)
+        assert self.latest is not None
+        sums: SumsAt = self.latest[1].value
+        return sums
+
+    def ask_ahead(self, effects: Array) -> None:
+        """Have the sums at some effects come with the next round."""
         design, sharded = self.effects, self.effects.cut(effects)
         second = None
         # Systems of tied effects take several rounds; those with chords have other curvatures.
@@ -213,11 +278,10 @@ class EntriesInParts:
         if design.tied and not chords:
             second = self.z.changed(second_derivatives, self.entries, sharded, 0.0)
         arguments = self.entries, sharded, second, not chords
-        answers = design.partitions.sum(local_sums, *arguments)
-        value, summands, negated, by_effect = answers
-        gradient, sizes, *diagonal = by_effect.sums
 
-        def find_curvature(chord_share: float = 0.0) -> CurvatureInParts:
+        def find_curvature(
+            diagonal: Sequence[Array], chord_share: float = 0.0
+        ) -> CurvatureInParts:
             if not chord_share:
                 arguments = self.entries, sharded, 0.0, second
                 return CurvatureInParts(
@@ -229,8 +293,13 @@ class EntriesInParts:
             arguments = self.entries, sharded, chord_share, curved
             return CurvatureInParts(design, PartValue(curvature_of_partition, arguments))
 
-        reach = -float(negated.numbers)
-        return SumsAt(self, float(value), float(summands), reach, gradient, sizes, find_curvature)
+        def sums_of(answers: Any) -> SumsAt:
+            value, summands, negated, by_effect = answers
+            gradient, sizes, *diagonal = by_effect.sums
+            sums = float(value), float(summands), -float(negated.numbers), gradient, sizes
+            return SumsAt(self, *sums, partial(find_curvature, diagonal))
+
+        self.latest = effects, design.partitions.later(local_sums, *arguments, change=sums_of)
 
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below."""
@@ -320,6 +389,14 @@ def local_sums(
 def below_zero(entries: EntriesAt) -> ElementwiseMin:
     """Effects of columns that bring each predictor to 0 or below."""
     return ElementwiseMin(entries.effects.layout.biases(entries.below_zero()))
+
+
+def gradient_change(block_loss: BlockLoss, z: Array, effects: Array, step: Array) -> Array:
+    """The change of gradients by a step of the effects, to first order."""
+    entries = entries_of(block_loss, z)
+    curvature = entries.curvature_at(block_loss.effects.predictor(entries.z, effects))
+    change: Array = curvature.times_numbers(block_loss.effects.at_entries(step))
+    return change.ravel()
 
 
 def row_effects(entries: EntriesAt, warm: Array | None) -> Array | None:

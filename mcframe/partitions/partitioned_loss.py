@@ -32,7 +32,12 @@ from mcframe.partitions.part import (
     predictors,
     sharded_rows,
 )
-from mcframe.partitions.partitioned_effects import EffectsInParts, effect_sums
+from mcframe.partitions.partitioned_effects import (
+    EffectsInParts,
+    EffectsSolution,
+    effect_sums,
+    gradient_change,
+)
 from mcframe.runtime.work import Work
 
 
@@ -383,26 +388,36 @@ class PartitionedLoss(Loss):
         fixed: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
     ) -> LossAt:
-        """F and its gradients at z, all effects optimal, those of nearby points to begin with."""
+        """F and its gradients at z, all effects optimal, those of nearby points to begin with.
+
+        With ``nearly`` effects move by one Newton step where that suffices, as in memory: a round
+        for those of columns, which answers with the losses, too.
+        """
         warm = (None,) * len(self.block_losses) if warm is None else warm
-        pairs = zip(self.block_losses, warm, strict=True)
-        solved = [
-            block_loss.effects.solve(z, block_effects) for block_loss, block_effects in pairs
+        pairs = list(zip([p.effects for p in self.block_losses], warm, strict=True))
+        entries = [of_block.entries_asked_ahead(z, start, nearly) for of_block, start in pairs]
+        solutions = [
+            of_block.solution(at_block, start)
+            for at_block, (of_block, start) in zip(entries, pairs, strict=True)
         ]
-        effects = tuple(block_effects for block_effects, _ in solved)
-        value = solved[0][1]
-        if len(solved) == 1 and value is not None:  # found with the effects: no round for it
-            gradients: Any = z.changed(gradient_at, LOSS, z, self.for_tasks(effects))
-            return LossAt(value + self.ridges(effects), gradients, effects)
-        return self.evaluate_at(z, effects)
+        return self.loss_by(z, solutions)
 
     def evaluate_at(self, z: LazyEntryValues, effects: tuple[Array | None, ...]) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
-        point = z, self.for_tasks(effects)
+        return self.loss_by(z, [EffectsSolution(e, None, e) for e in effects])
+
+    def loss_by(self, z: LazyEntryValues, solutions: Sequence[EffectsSolution]) -> LossAt:
+        """The losses and gradients at solutions, with what Newton steps add to both."""
+        effects = tuple(solution.effects for solution in solutions)
+        starts = tuple(solution.start for solution in solutions)
+        point = z, self.for_tasks(starts), self.for_tasks(tuple(s.step for s in solutions))
         gradients: Any = z.changed(gradient_at, LOSS, *point)
-        ridges = self.ridges(effects)
+        values = [solution.value for solution in solutions]
+        if all(value is not None for value in values):  # found with the effects: no round for it
+            return LossAt(sum(value for value in values if value is not None), gradients, effects)
+        added = self.ridges(starts) + sum(solution.added for solution in solutions)
         value: Any = self.partitions.later(
-            value_of, PART, *point, gradients.key, change=lambda losses: losses + ridges
+            value_of, PART, *point, gradients.key, change=lambda losses: losses + added
         )
         return LossAt(value, gradients, effects)
 
@@ -524,16 +539,29 @@ def needs_zero_sums(block_loss: PartitionedBlockLoss) -> bool:
     )
 
 
-def gradient_at(loss: EntryLoss, z: Array, effects: tuple[Any, ...]) -> Array:
-    """The gradients at predictors z and effects, which stay as they are."""
-    return loss.evaluate_at(z, effects).gradient
+def loss_at(loss: EntryLoss, z: Array, effects: tuple[Any, ...], steps: tuple[Any, ...]) -> LossAt:
+    """The losses at predictors z and effects, and the gradients after steps from these."""
+    evaluated = loss.evaluate_at(z, effects)
+    for block_loss, start, step in zip(loss.block_losses, effects, steps, strict=True):
+        if step is not None:
+            evaluated.gradient[block_loss.part] += gradient_change(block_loss, z, start, step)
+    return evaluated
 
 
-def value_of(part: Part, z: Array, effects: tuple[Any, ...], key: str) -> float:
-    """The losses there, the ridge on biases aside; a partition then has their gradients, too."""
-    loss = part.program.loss.evaluate_at(z, effects)
-    part.keep(key, loss.gradient)
-    return loss.value
+def gradient_at(
+    loss: EntryLoss, z: Array, effects: tuple[Any, ...], steps: tuple[Any, ...]
+) -> Array:
+    """The gradients at predictors z and effects, after steps from these."""
+    return loss_at(loss, z, effects, steps).gradient
+
+
+def value_of(
+    part: Part, z: Array, effects: tuple[Any, ...], steps: tuple[Any, ...], key: str
+) -> float:
+    """The losses there, the ridge on biases aside; a partition then has the gradients, too."""
+    evaluated = loss_at(part.program.loss, z, effects, steps)
+    part.keep(key, evaluated.gradient)
+    return evaluated.value
 
 
 def centred_gradients(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]) -> Array:
