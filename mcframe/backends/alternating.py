@@ -250,10 +250,10 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
             return
         roots = np.sqrt(factors.values)
         small_columns = factors.left * roots, factors.right * roots
-        state.move_to(
-            program,
-            *(np.hstack(sides) for sides in zip(large_columns, small_columns, strict=True)),
+        left, right = (
+            np.hstack(sides) for sides in zip(large_columns, small_columns, strict=True)
         )
+        state.move_to(program, left, right)
         measured = evaluation.curvature_along(state.evaluation, change) / squared_length
         if measured <= curvature:
             state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * curvature)

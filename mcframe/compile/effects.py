@@ -23,7 +23,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask, ranges_of_observatio
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, PointwiseLoss
 from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
-from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING, TINY
+from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING
 from mcframe.contracts.wording import wording
 from mcframe.model import Block, Layout, Problem
 

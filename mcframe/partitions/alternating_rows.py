@@ -11,7 +11,6 @@ from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, 
 from mcframe.compile.program import Evaluation, Iterate, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import TINY
-from mcframe.partitions.executor import DeferredSum
 from mcframe.partitions.part import (
     ENTRIES,
     PROGRAM,

@@ -235,15 +235,14 @@ class DeferredSum:
     """
 
     partitions: "Partitions"
-    asked: PartValue
+    asked: PartValue | None  # None once it is answered: it holds factors of a point
     change: Callable[[Any], Any] | None
     answer: Any = None
-    computed: bool = False
 
     @property
     def value(self) -> Any:
         """The sum, after ``change``."""
-        if not self.computed:
+        if self.asked is not None:
             if self in self.partitions.waiting:
                 self.partitions.waiting.remove(self)
             self.take(self.partitions.sum(self.asked.function, *self.asked.arguments))
@@ -251,7 +250,8 @@ class DeferredSum:
 
     def take(self, total: Any) -> None:
         """Take the sum of all answers."""
-        self.answer, self.computed = total if self.change is None else self.change(total), True
+        self.answer = total if self.change is None else self.change(total)
+        self.asked = self.change = None
 
     def __float__(self) -> float:
         return float(self.value)
@@ -327,7 +327,7 @@ class Partitions(ABC):
         """The answers to a question that are not added up, and the sum of the others."""
         waiting = list(self.waiting)
         self.waiting.clear()
-        asked = tuple(deferred.asked for deferred in waiting)
+        asked = tuple(d.asked for d in waiting if d.asked is not None)
         rows, (sums, total) = self.answers_to(Round(PartValue(question, arguments), apart, asked))
         for deferred, deferred_total in zip(waiting, sums, strict=True):
             deferred.take(deferred_total)

@@ -4,6 +4,7 @@ import itertools
 import math
 import threading
 import time
+import weakref
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
@@ -71,13 +72,14 @@ class OnDask(Partitions):
     """Each round is a task or more for each worker, of what its partitions are given alone.
 
     An array goes to the cluster once, as a task that returns it: where the worker dies that had
-    it, the scheduler runs that task again, as it does with every other. What a worker keeps of
-    its partitions makes later rounds fast, and changes none of their answers.
+    it, the scheduler runs that task again, as it does with every other. It stays there as long as
+    this process has the array, which it may ask for again until then. What a worker keeps of its
+    partitions makes later rounds fast, and changes none of their answers.
     """
 
     source: Source
     client: Any
-    sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
+    sent: dict[tuple[int, int], tuple[Any, Any]] = attrs.field(factory=dict)
     shared_source: Any = None  # its environment and its source, as a future
     preferred_workers: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     arithmetic: dict[str, dict[str, str]] = attrs.field(factory=dict)  # of workers seen so far
@@ -117,8 +119,8 @@ class OnDask(Partitions):
         took = time.perf_counter() - began
         self.work += Work(rounds=1, received=bytes_of(answers), seconds=took)
         self.summands[task.name] = bytes_of(total)
-        while len(self.sent) > ARRAYS_PER_PARTITION * max(len(self.rows), 1):
-            del self.sent[next(iter(self.sent))]
+        for key in list(self.sent)[: -ARRAYS_PER_PARTITION * max(len(self.rows), 1)]:
+            self.sent.pop(key, None)
         return aligned(rows), aligned(total)
 
     def submit_round(self, task: Round) -> list[Any]:
@@ -186,13 +188,14 @@ class OnDask(Partitions):
         """A group's own part of an array, or its place among those that come as futures."""
         if shard.nbytes <= INLINE_BYTES:
             return shard
-        key = (id(array), group)
-        if key not in self.sent:
-            self.sent[key] = (array, self.submit_value(shard))
+        key, sent = (id(array), group), self.sent
+        entry = sent.pop(key, None)  # asked for again: among those that stay
+        if entry is None:
+            gone = weakref.ref(array, lambda _: sent.pop(key, None))
+            entry = gone, self.submit_value(shard)
             self.work += Work(sent=shard.nbytes)
-        else:  # asked for again: among those that stay
-            self.sent[key] = self.sent.pop(key)
-        arrays.append(self.sent[key][1])
+        sent[key] = entry
+        arrays.append(entry[1])
         return Slot(len(arrays) - 1)
 
     def forget(self, value: Any) -> None:

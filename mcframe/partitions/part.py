@@ -26,6 +26,8 @@ from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.partitioned_data import PartitionedData
 
+# The key of numbers that are all 0.
+ZEROS = "zeros"
 # What holds no array, which is most of what a question consists of.
 SCALAR_TYPES = frozenset({int, float, bool, str, type(None)})
 
@@ -180,7 +182,7 @@ class LazyEntryValues(PartValue):
     def __rmul__(self, factor: float) -> "LazyEntryValues":
         if factor == 0.0:
             size = PartAttribute("program.entries.size")
-            return LazyEntryValues(np.zeros, (size,), size=self.size, key="zeros")
+            return LazyEntryValues(np.zeros, (size,), size=self.size, key=ZEROS)
         return self.changed(operator.mul, float(factor), self)
 
 

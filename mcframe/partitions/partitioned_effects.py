@@ -159,18 +159,26 @@ class EffectsInParts(Effects):
 
     def solution(self, entries: "EntriesInParts", warm: Array | None) -> "EffectsSolution":
         """The best effects, by one Newton step where it was asked for and suffices."""
-        if entries.latest is not None:
-            start, sums = entries.latest
-            current = ObjectiveAt(self, sums.value, start)
-            correction = newton_correction(self, current)
-            if correction is not None and is_short(self.likelihood, self.reach_of(correction[0])):
-                step, added = correction
-                if not step.any():
-                    return EffectsSolution(start, current.value, start)
-                best = self.identified(start + step)
-                return EffectsSolution(best, current.value + added, start, step, added)
-        best, value = self.solve(entries, warm)
-        return EffectsSolution(best, value, best)
+        solution = None if entries.latest is None else self.newton_solution(entries)
+        if solution is None:
+            effects, value = self.solve(entries, warm)
+            solution = EffectsSolution(effects, value, effects)
+        entries.latest = None  # which refers to the entries: arrays would outlive them
+        return solution
+
+    def newton_solution(self, entries: "EntriesInParts") -> "EffectsSolution | None":
+        """The effects after a Newton step from those asked for, or None where it is too long."""
+        assert entries.latest is not None
+        start = entries.latest[0]
+        current = ObjectiveAt(self, entries.at(start), start)
+        correction = newton_correction(self, current)
+        if correction is None or not is_short(self.likelihood, self.reach_of(correction[0])):
+            return None
+        step, added = correction
+        if not step.any():
+            return EffectsSolution(start, current.value, start)
+        best = self.identified(start + step)
+        return EffectsSolution(best, current.value + added, start, step, added)
 
     def reach_of(self, effects: Array) -> float:
         """The largest sum of effects of one entry, at most."""

@@ -1,7 +1,7 @@
 """Entries that are spread over partitions, matrices of their values, and the losses of all."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from mcframe.partitions.part import (
     ENTRIES,
     LOSS,
     PART,
+    ZEROS,
     LazyEntryValues,
     Part,
     PartAttribute,
@@ -358,6 +359,7 @@ class PartitionedLoss(Loss):
     conjugates: dict[str, DeferredSum] = attrs.field(
         factory=dict
     )  # of some gradients, by their keys
+    sums: dict[str, DeferredSum] = attrs.field(factory=dict)  # over effects, likewise
 
     def for_tasks(self, effects: tuple[Array | None, ...]) -> tuple[Any, ...]:
         """The effects of all blocks as tasks take them."""
@@ -432,26 +434,23 @@ class PartitionedLoss(Loss):
 
     def sums_by_effect(self, gradient: LazyEntryValues) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each block."""
-        if not any(block_loss.layout.size for block_loss in self.block_losses):
-            return [(np.zeros(0), np.zeros(0)) for _ in self.block_losses]
-        totals = self.partitions.sum(effect_sums, LOSS, gradient)
-        return [(total.sums[0], total.sums[1]) for total in totals]
+        sizes = [block_loss.layout.size for block_loss in self.block_losses]
+        if not any(sizes) or gradient.key == ZEROS:
+            return [(np.zeros(size), np.zeros(size)) for size in sizes]
+        totals = asked_once(self.sums, self.partitions, effect_sums, gradient)
+        return [(total.sums[0], total.sums[1]) for total in totals.value]
 
     def ask_ahead(self, gradient: LazyEntryValues) -> None:
-        """Have conjugates at a gradient, and at 0, come with the next round."""
+        """Have conjugates at a gradient, and at 0, and sums by effect come with the next round."""
         self.conjugates_of_entries(0.0 * gradient)
         self.conjugates_of_entries(gradient)
+        if any(block_loss.layout.size for block_loss in self.block_losses):
+            asked_once(self.sums, self.partitions, effect_sums, gradient)
 
     def conjugates_of_entries(self, gradient: LazyEntryValues) -> DeferredSum:
         """The conjugates of entries at a gradient, which are asked for once."""
-        deferred = self.conjugates.pop(gradient.key, None)
-        deferred = deferred or self.partitions.later(
-            EntryLoss.conjugates_of_entries, LOSS, gradient
-        )
-        self.conjugates[gradient.key] = deferred
-        while len(self.conjugates) > ARRAYS_KEPT:
-            del self.conjugates[next(iter(self.conjugates))]
-        return deferred
+        question = EntryLoss.conjugates_of_entries
+        return asked_once(self.conjugates, self.partitions, question, gradient)
 
     def fenchel_conjugates(
         self, z: LazyEntryValues, effects: tuple[Array | None, ...]
@@ -528,6 +527,23 @@ class PartitionedLoss(Loss):
     def moved_by(self, away: float, gradient: LazyEntryValues) -> Any:
         """The largest change of the losses where each predictor changes by ``away``."""
         return self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
+
+
+def asked_once(
+    answers: dict[str, DeferredSum],
+    partitions: Partitions,
+    question: Callable[..., Any],
+    gradient: LazyEntryValues,
+) -> DeferredSum:
+    """The sum of the answers of all losses at a gradient: one of the last few, or asked later."""
+    if gradient.key in answers:
+        answer = answers.pop(gradient.key)
+    else:
+        answer = partitions.later(question, LOSS, gradient)
+    answers[gradient.key] = answer
+    while len(answers) > ARRAYS_KEPT:
+        del answers[next(iter(answers))]
+    return answer
 
 
 def needs_zero_sums(block_loss: PartitionedBlockLoss) -> bool:
