@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import attrs
 import numpy as np
 import pytest
 
@@ -52,12 +53,40 @@ def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(
     assert state.rank == width
     costs = script("partition_costs").Costs(x.nnz, N_ROWS, N_COLUMNS, width, n_partitions)
     assert len(answers) == 3, "the objective after a half sweep comes with the next round"
-    yes_or_no, values = 2 * n_partitions * 8, 2 * n_partitions * 8
+    yes_or_no, values = n_partitions * 8, 2 * n_partitions * 8
     assert sum(answers) == costs.sweep_received + yes_or_no + values
     assert answers[1] == n_partitions * (costs.equations + 2 * 8), "the round of the columns"
     assert costs.sweep_operations == x.nnz * (2 * width**2 + 12 * width)
     assert costs.sweep_sent == 2 * 8 * width * (N_ROWS + N_COLUMNS)
     assert costs.certificate_received(10) == n_partitions * costs.certificate_sent(10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bias", "most"),
+    [
+        ("gaussian", False, 2),
+        ("gaussian", True, 3),
+        ("bernoulli", False, 3),
+        ("bernoulli", True, 4),
+    ],
+)
+def test_rounds_of_a_sweep_by_losses_and_biases(kind, bias, most):
+    """One for new rows of U, and one for those of V; a line search of V, and biases, one each."""
+    x, rng = table(kind), np.random.default_rng(0)
+    block = attrs.evolve(model_of(kind).blocks[0], bias=bias)
+    model = mc.Model([block], [mc.NuclearNorm(3.0)])
+    problem, program = bind_partitions(model, executor_for(model, RowsInMemory({"x": x}, 3), None))
+    solver = mc.Alternating()
+    program = program.with_storage_for(solver.in_factors, solver.dense)
+    start = Point(LowRank(*(0.1 * rng.standard_normal((n, 2)) for n in program.shape)))
+    state = solver.init(program, start, rng)
+    for _ in range(12):  # until a Newton step of the biases suffices
+        before = state.objective, problem.partitions.work.rounds
+        for by_rows in (True, False):
+            half_sweep(program, state, by_rows)
+        rounds = problem.partitions.work.rounds - before[1]
+        assert state.objective <= before[0] * (1.0 + 1e-9)
+    assert rounds == most
 
 
 @pytest.mark.slow(seconds=5)

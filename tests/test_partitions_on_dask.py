@@ -356,6 +356,18 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     assert arrays == 3 * sent
 
 
+def test_arrays_stay_on_the_cluster_as_long_as_the_driver_has_them(client, monkeypatch):
+    executor = OnDask(Source(data_of(), model_of(*KIND)), client)
+    monkeypatch.setattr(OnDask, "submit_value", lambda self, value: None)
+    first, second = np.zeros((48, 100)), np.zeros((48, 100))
+    for array in (first, second):
+        executor.slot(RowSharded(array), [], 1, (12, 24))
+    del array, first
+    assert len(executor.sent) == 1
+    executor.slot(RowSharded(second), [], 1, (12, 24))
+    assert len(executor.sent) == 1
+
+
 def keep_nothing_in_memory(share):
     from mcframe.partitions import on_dask
 

@@ -22,8 +22,8 @@ class Costs:
     - A sweep is two half sweeps: a round for new rows of U, and a round a slab of columns for
       normal equations of V. Whether steps descend is answered in the same rounds, and the
       objective after a half sweep in the next one: 2 rounds and ``slabs - 1``. Biases of columns
-      take as many rounds more as Newton steps, one to four a half sweep; steps that are not sure
-      to descend a line search, one to three.
+      take a round more, a Newton step after both halves, and two to four far from the answer;
+      steps of V that are not sure to descend a line search, one to three.
     - Its arithmetic, N (2 k^2 + 12 k) operations, is that of the partitions; the driver solves d
       systems, d k^3 / 3.
     - Sent: both factors, after each half sweep, since both are balanced anew: 2 k (n + d)

@@ -29,7 +29,7 @@ class AlternatingRows(Protocol):
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
-        """The same, and each row as far towards it as its own objective falls."""
+        """New rows of one factor: ridge solutions, as far towards them as objectives of rows fall."""
         ...
 
     def along(self, left: Array, right: Array) -> Array:
@@ -127,7 +127,7 @@ class FactorRows:
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
-        """The same, and each row as far towards it as its own objective falls.
+        """New rows of one factor: ridge solutions, as far towards them as objectives of rows fall.
 
         Where losses are quadratic a full step is exact, so that it descends.
         """

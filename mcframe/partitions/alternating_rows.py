@@ -62,7 +62,7 @@ class PartitionedRows:
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
-        """The same, and each row as far towards it as its own objective falls.
+        """New rows of one factor: ridge solutions, as far towards them as objectives of rows fall.
 
         For rows one round: a partition knows of its own whether full steps descend.
         """

@@ -413,7 +413,7 @@ class PartitionedLoss(Loss):
         effects = tuple(solution.effects for solution in solutions)
         starts = tuple(solution.start for solution in solutions)
         point = z, self.for_tasks(starts), self.for_tasks(tuple(s.step for s in solutions))
-        gradients: Any = z.changed(gradient_at, LOSS, *point)
+        gradients: Any = z.changed(getattr, PartValue(loss_at, (LOSS, *point)), "gradient")
         values = [solution.value for solution in solutions]
         if all(value is not None for value in values):  # found with the effects: no round for it
             return LossAt(sum(value for value in values if value is not None), gradients, effects)
@@ -562,13 +562,6 @@ def loss_at(loss: EntryLoss, z: Array, effects: tuple[Any, ...], steps: tuple[An
         if step is not None:
             evaluated.gradient[block_loss.part] += gradient_change(block_loss, z, start, step)
     return evaluated
-
-
-def gradient_at(
-    loss: EntryLoss, z: Array, effects: tuple[Any, ...], steps: tuple[Any, ...]
-) -> Array:
-    """The gradients at predictors z and effects, after steps from these."""
-    return loss_at(loss, z, effects, steps).gradient
 
 
 def value_of(
