@@ -29,7 +29,7 @@ class AlternatingRows(Protocol):
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
-        """New rows of one factor: ridge solutions, as far towards them as objectives of rows fall."""
+        """New rows of one factor: ridge solutions, or as far towards them as objectives fall."""
         ...
 
     def along(self, left: Array, right: Array) -> Array:
@@ -127,7 +127,7 @@ class FactorRows:
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
-        """New rows of one factor: ridge solutions, as far towards them as objectives of rows fall.
+        """New rows of one factor: ridge solutions, or as far towards them as objectives fall.
 
         Where losses are quadratic a full step is exact, so that it descends.
         """

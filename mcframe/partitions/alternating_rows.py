@@ -62,7 +62,7 @@ class PartitionedRows:
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
-        """New rows of one factor: ridge solutions, as far towards them as objectives of rows fall.
+        """New rows of one factor: ridge solutions, or as far towards them as objectives fall.
 
         For rows one round: a partition knows of its own whether full steps descend.
         """
