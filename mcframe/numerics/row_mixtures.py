@@ -385,6 +385,11 @@ class IncompleteRows:
         return attrs.evolve(self, values=values)
 
     @property
+    def observed(self) -> Array:
+        """The numbers, NaN where missing (n x d)."""
+        return np.where(self.precisions > 0.0, self.values, np.nan)
+
+    @property
     def members(self) -> GroupMembers | None:
         """The group of each row; None where rows have none."""
         if self.group_of_row is None:

@@ -7,6 +7,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.boosted_trees import BoostedTrees
 from mcframe.posterior.row_variances import NOISE_SHARE
+from mcframe.posterior.similar_rows import SimilarRows
 
 
 @stored
@@ -50,18 +51,22 @@ class ColumnCorrection:
     """The correction of the numbers of one column, in standard units, where they are missing.
 
     With m and T the mean and the variance of a missing number given what is observed of its row,
-    the corrected mean is ``m + weight f(x)`` and the variance ``inflation T^exponent exp(g(x))``,
-    for features x of the row. f and g are means of sums of trees.
+    the corrected mean is ``m + similar_weight s + weight f(x)`` and the variance ``inflation
+    T^exponent exp(g(x))``. s is the shift by similar rows, and x are features of the row, in which
+    m + similar_weight s stands for m. f and g are means of sums of trees.
 
     Attributes
     ----------
     features : Features
     trees : tuple of (tuple of K BoostedTrees)
-        Their mean is f.
+        Their mean is f; 0 without any.
     weight : float
     exponent, inflation : float
     spreads : tuple of BoostedTrees
         Their mean is g; 0 without any.
+    similar_weight : float
+    width : float
+        Of the weights of similar rows.
     """
 
     features: Features
@@ -70,9 +75,13 @@ class ColumnCorrection:
     exponent: float
     inflation: float
     spreads: tuple[BoostedTrees, ...] = ()
+    similar_weight: float = 0.0
+    width: float = 0.0
 
     def shifts(self, design: Array) -> Array:
-        """The numbers added to the means of rows with these features (n x K)."""
+        """What trees add to the means of rows with these features (n x K)."""
+        if not self.trees:
+            return np.zeros((len(design), self.features.numbers.size))
         sums = [[trees.predict(design) for trees in model] for model in self.trees]
         shifts: Array = self.weight * np.mean(sums, axis=0).T
         return shifts
@@ -87,41 +96,66 @@ class ColumnCorrection:
 
     def drawn(self, rng: np.random.Generator) -> "ColumnCorrection":
         """The correction by one of the sums of trees of f, drawn at random."""
+        if not self.trees:
+            return self
         return attrs.evolve(self, trees=(self.trees[int(rng.integers(len(self.trees)))],))
 
 
 @stored
 @attrs.frozen(eq=False)
 class RowCorrections:
-    """The corrections of the columns that have one."""
+    """The corrections of the columns that have one.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnCorrection
+    similar : SimilarRows or None
+        None where no column is corrected by similar rows.
+    """
 
     columns: tuple[ColumnCorrection, ...]
+    similar: SimilarRows | None = None
 
     def adjusted(
-        self, means: Array, variances: Array, missing: Mask, scales: Array
+        self, values: Array, means: Array, variances: Array, scales: Array
     ) -> tuple[Array, Array]:
         """Corrected means and scales of deviations from them, where numbers are missing.
 
         Parameters
         ----------
+        values : array (n x d)
+            Observed numbers of rows, NaN where missing.
         means, variances : array (n x d)
-            The moments of all numbers of rows.
-        missing : mask (n x d)
+            The moments of all numbers.
         scales : array (n x d)
             Those of other columns and of observed numbers.
         """
-        means_after, scales_after = means.copy(), scales.copy()
+        missing = np.isnan(values)
+        means_after = means + self.shifts_by_similar_rows(values, means)
+        scales_after = scales.copy()
         for column in self.columns:
             numbers = column.features.numbers
             rows = np.flatnonzero(missing[:, numbers].all(axis=1))
             if not rows.size:
                 continue
-            design = column.features.design(means[rows], variances[rows], missing[rows])
             cells = np.ix_(rows, numbers)
+            features = means[rows]
+            features[:, numbers] = means_after[cells]
+            design = column.features.design(features, variances[rows], missing[rows])
             before = np.maximum(variances[cells], NOISE_SHARE)
             means_after[cells] += column.shifts(design)
             scales_after[cells] = np.sqrt(column.variances(design, before) / before)
         return means_after, scales_after
+
+    def shifts_by_similar_rows(self, values: Array, means: Array) -> Array:
+        """The numbers added to the means of missing numbers by what similar rows have (n x d)."""
+        if self.similar is None:
+            return np.zeros(means.shape)
+        weights, widths = np.zeros((2, means.shape[1]))
+        for column in self.columns:
+            weights[column.features.numbers] = column.similar_weight
+            widths[column.features.numbers] = column.width
+        return weights * self.similar.shifts(values, means, widths)
 
     def concern(self, numbers: IntArray) -> bool:
         """True if one of these numbers is corrected."""
@@ -129,4 +163,5 @@ class RowCorrections:
 
     def drawn(self, rng: np.random.Generator) -> "RowCorrections":
         """Corrections by sums of trees that are drawn at random, one for each column."""
-        return RowCorrections(tuple(column.drawn(rng) for column in self.columns))
+        columns = tuple(column.drawn(rng) for column in self.columns)
+        return attrs.evolve(self, columns=columns)

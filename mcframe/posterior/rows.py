@@ -160,8 +160,7 @@ class RowsPosterior:
         scales = self.scales(variance)
         if self.corrections is None:
             return mean, scales
-        missing = self.table.precisions == 0.0
-        return self.corrections.adjusted(mean, variance, missing, scales)
+        return self.corrections.adjusted(self.table.observed, mean, variance, scales)
 
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
@@ -254,8 +253,9 @@ class RowsPosterior:
             return drawn
         table = self.table.take(rows)
         mean, variance = self.components.conditionals(table).moments
-        missing = table.precisions == 0.0
-        corrected, scales = self.corrections.adjusted(mean, variance, missing, np.ones_like(mean))
+        corrected, scales = self.corrections.adjusted(
+            table.observed, mean, variance, np.ones_like(mean)
+        )
         return corrected + scales * (drawn - mean)
 
     def condition(

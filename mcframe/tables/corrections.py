@@ -1,6 +1,7 @@
-"""Nonlinear corrections of columns, learned from what the posterior of the rows leaves over."""
+"""Corrections of columns by trees and similar rows, of what the posterior of the rows leaves over."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -15,6 +16,7 @@ from mcframe.numerics.row_mixtures import IncompleteRows
 from mcframe.posterior.row_corrections import ColumnCorrection, Features
 from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior
+from mcframe.posterior.similar_rows import SimilarRows
 from mcframe.runtime.machine import limits_blas, openmp_alone
 from mcframe.runtime.progress import stage
 from mcframe.tables.coding import Choice, Coding
@@ -32,9 +34,11 @@ PARTS = 3
 # without the column have other gaps than rows with it, by a test of this level, trees do not know
 # of gaps, and rows with the same gaps are in one part, unless rows without the column have them.
 GAPS_LEVEL = 0.01
-# Columns with fewer held-out entries have no correction, and trees are fitted to at most so many
-# rows.
+# Columns with fewer held-out entries have no correction. Trees are fitted to at most so many rows,
+# and rows are compared with at most so many.
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
+# The widths of the weights of similar rows that are tried.
+WIDTHS = (0.035, 0.07, 0.14)
 # The fewest rows of a part whose rows have the same gaps.
 FEWEST_ROWS = 10
 # A correction is taken if errors at held-out entries fall by so many standard errors.
@@ -59,7 +63,7 @@ class ProposedCorrection:
     rows : array of integers (n,)
         The rows of the held-out entries.
     shifts : array (n x K)
-        Of their means, in standard units, by trees that have not seen the entry.
+        Of their means, in standard units, by trees and similar rows that have not seen the entry.
     variances : array (n x K)
         Corrected ones.
     """
@@ -110,6 +114,19 @@ class CorrectionData:
     row_weights: Array | None = None
     error_ratios: Array | None = None
 
+    @cached_property
+    def kept_rows(self) -> IntArray:
+        """The rows with which others are compared: all, or a sample of them."""
+        n_rows = len(self.values)
+        if n_rows <= MOST_ROWS:
+            return np.arange(n_rows)
+        return np.sort(np.random.default_rng(self.seed).permutation(n_rows)[:MOST_ROWS])
+
+    @cached_property
+    def similar(self) -> SimilarRows:
+        """The rows with which others are compared."""
+        return SimilarRows(self.values[self.kept_rows])
+
     @classmethod
     def of(
         cls,
@@ -130,26 +147,25 @@ class CorrectionData:
         standard = units.apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])
         return cls(rows, standard, residuals, column_of_number, co_missing, seed, row_weights)
 
-    def moments_without(self, column: int, rows: IntArray) -> tuple[Array, Array, Mask]:
-        """Means, variances and gaps of rows (n x d) of which a column is hidden.
+    def without(self, column: int, rows: IntArray) -> Array:
+        """Numbers of rows (n x d) without a column, and what is missing together with it."""
+        seen: Array = self.values[rows]
+        if column in self.co_missing:
+            hidden = self.co_missing[column].hidden(rows)
+            seen[hidden[:, self.column_of_number]] = np.nan
+        seen[:, self.column_of_number == column] = np.nan
+        return seen
 
-        With it is hidden what is missing together with it.
-        """
-        moments = np.empty((2, rows.size, self.values.shape[1]))
-        missing: Mask = np.empty(moments.shape[1:], dtype=bool)
-        size = max(1, BATCH_NUMBERS // self.values.shape[1])
-        for start in range(0, rows.size, size):
+    def moments(self, seen: Array) -> tuple[Array, Array]:
+        """Means and variances of all numbers of rows of which these are seen (n x d)."""
+        moments = np.empty((2, *seen.shape))
+        precisions = np.full(seen.shape[1], 1.0 / NOISE_SHARE)
+        size = max(1, BATCH_NUMBERS // seen.shape[1])
+        for start in range(0, len(seen), size):
             batch = slice(start, start + size)
-            seen = self.values[rows[batch]].copy()
-            if column in self.co_missing:
-                hidden = self.co_missing[column].hidden(rows[batch])
-                seen[hidden[:, self.column_of_number]] = np.nan
-            seen[:, self.column_of_number == column] = np.nan
-            precisions = np.full(seen.shape[1], 1.0 / NOISE_SHARE)
-            table = IncompleteRows.of(seen, precisions, self.rows.table.variances)
+            table = IncompleteRows.of(seen[batch], precisions, self.rows.table.variances)
             moments[:, batch] = self.rows.components.conditionals(table).moments
-            missing[batch] = np.isnan(seen)
-        return moments[0], moments[1], missing
+        return moments[0], moments[1]
 
     def propose(
         self, numbers: IntArray, least_gain: float = LEAST_GAIN
@@ -160,8 +176,11 @@ class CorrectionData:
         of the parts that have been predicted so far.
         """
         column = self.column_data(numbers)
-        boosted = None if column is None else column.boosted(self.seed, least_gain)
-        if column is None or boosted is None:
+        if column is None:
+            return None
+        column = column.with_similar_rows(least_gain)
+        boosted = column.boosted(self.seed, least_gain)
+        if boosted is None and column.pull is None:
             return None
         return column.proposal(boosted, self.seed)
 
@@ -178,25 +197,37 @@ class CorrectionData:
         is_used = (np.arange(shuffled.size) < MOST_ROWS) | held[shuffled]
         rows = shuffled[is_used]
         is_fitted = np.arange(rows.size) < MOST_ROWS
-        moments = self.moments_without(column, rows)
+        seen = self.without(column, rows)
+        missing = np.isnan(seen)
         others = np.flatnonzero(self.column_of_number != column)
         firsts = np.delete(first_numbers(self.column_of_number), column)
-        gaps = moments[2][:, firsts]
+        gaps = missing[:, firsts]
         of_others = np.isnan(self.values[np.ix_(~observed, firsts)])
         part, gap_features = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
+        label, label_of_row = rows, np.arange(len(self.values))  # no row is compared with itself
         if are_associated(gaps, of_others):
             part, gap_features = parts_by_gaps(gaps, of_others), gap_features[:0]
             if np.bincount(part[is_fitted], minlength=PARTS).min() < FEWEST_ROWS:
                 return None  # the rows have too few gaps of their own
+            label, label_of_row = part, np.full(len(self.values), -1)
+            label_of_row[rows] = part
         features = Features(numbers, others, gap_features)
-        means, variances = moments[0][:, numbers], moments[1][:, numbers]
+        moments = self.moments(seen)
+        means, variances = (of_all[:, numbers] for of_all in moments)
+        labels = label, label_of_row[self.kept_rows]
+        sums = self.similar.sums(seen, [(width, numbers) for width in WIDTHS], labels)
         return ColumnData(
             features=features,
             rows=rows,
             part=part,
             is_fitted=is_fitted,
             is_held=held[rows],
-            design=features.design(*moments),
+            moments=moments,
+            missing=missing,
+            pulls=tuple(
+                Pull(width, 1.0, of_width.shifts(means))
+                for width, of_width in zip(WIDTHS, sums, strict=True)
+            ),
             responses=self.values[np.ix_(rows, numbers)] - means,
             residuals=self.residuals[np.ix_(rows, numbers)],
             variances=variances,
@@ -205,6 +236,15 @@ class CorrectionData:
             if self.error_ratios is None
             else self.error_ratios[numbers],
         )
+
+
+@attrs.frozen(eq=False)
+class Pull:
+    """How rows are pulled to similar ones: the width, the weight, and the shifts (n x K)."""
+
+    width: float
+    weight: float
+    shifts: Array
 
 
 @attrs.frozen(eq=False)
@@ -230,8 +270,12 @@ class ColumnData:
         The rows to which trees are fitted.
     is_held : mask (n,)
         Those whose entry was held out.
-    design : array (n x p)
-        The features of the rows.
+    moments : (array (n x d), array (n x d))
+        Means and variances of all numbers of the rows without the column.
+    missing : mask (n x d)
+        What they lack then.
+    pulls : tuple of Pull
+        By similar rows, one of each width.
     responses : array (n x K)
         What the posterior without the column leaves over of it.
     residuals : array (n x K)
@@ -241,6 +285,8 @@ class ColumnData:
         How often each row counts.
     error_ratios : array (K,)
         Of errors of an estimate from all numbers over those of the folds.
+    pull : Pull or None
+        By which means are shifted before trees.
     """
 
     features: Features
@@ -248,12 +294,45 @@ class ColumnData:
     part: IntArray
     is_fitted: Mask
     is_held: Mask
-    design: Array
+    moments: tuple[Array, Array]
+    missing: Mask
+    pulls: tuple[Pull, ...]
     responses: Array
     residuals: Array
     variances: Array
     weights: Array
     error_ratios: Array
+    pull: Pull | None = None
+
+    @property
+    def design(self) -> Array:
+        """The features of the rows (n x p)."""
+        means, variances = self.moments
+        if self.pull is not None:
+            means = means.copy()
+            means[:, self.features.numbers] += self.pull.shifts
+        return self.features.design(means, variances, self.missing)
+
+    def with_similar_rows(self, least_gain: float) -> "ColumnData":
+        """The data with means shifted by similar rows, if held-out entries gain by one width."""
+        best, least = None, np.inf
+        for pull in self.pulls:
+            weight = self.weight(pull.shifts, self.is_held, least_gain)
+            if weight is None:
+                continue
+            shifts = weight * pull.shifts
+            of_rows = np.sum(np.square(self.residuals - shifts), axis=1)[self.is_held]
+            left = float(self.weights[self.is_held] @ of_rows)
+            if left < least:
+                best, least = Pull(pull.width, weight, shifts), left
+        if best is None:
+            return self
+        return attrs.evolve(
+            self,
+            pull=best,
+            responses=self.responses - best.shifts,
+            residuals=self.residuals - best.shifts,
+        )
 
     def weight(self, shifts: Array, chosen: Mask, least_gain: float) -> float | None:
         """The best weight of shifts (n x K) at chosen entries; None if that gains too little."""
@@ -262,16 +341,16 @@ class ColumnData:
 
     def boosted(self, seed: int, least_gain: float) -> Boosted | None:
         """Trees of all parts; None where entries gain too little, after each part."""
-        shifts, models = np.zeros(self.responses.shape), []
+        shifts, models, design = np.zeros(self.responses.shape), [], self.design
         for k in range(PARTS):
             seen, unseen = self.is_fitted & (self.part != k), self.part == k
             model = tuple(
-                BoostedTrees.fitted(self.design[seen], response[seen], seed, self.weights[seen])
+                BoostedTrees.fitted(design[seen], response[seen], seed, self.weights[seen])
                 for response in self.responses.T
             )
             models.append(model)
             for number, trees in enumerate(model):
-                shifts[unseen, number] = trees.predict(self.design[unseen])
+                shifts[unseen, number] = trees.predict(design[unseen])
             needed = least_gain * np.sqrt((k + 1.0) / PARTS)
             weight = self.weight(shifts, self.is_held & (self.part <= k), needed)
             if weight is None:
@@ -279,20 +358,29 @@ class ColumnData:
         assert weight is not None  # of all parts
         return Boosted(tuple(models), weight, weight * shifts)
 
-    def proposal(self, boosted: Boosted, seed: int) -> ProposedCorrection:
+    def proposal(self, boosted: Boosted | None, seed: int) -> ProposedCorrection:
         """The correction by these trees, with variances that suit what held entries leave over."""
-        held = self.is_held
-        shifts, design, variances = boosted.shifts[held], self.design[held], self.variances[held]
+        held, pull = self.is_held, self.pull
+        shifts = np.zeros(self.residuals.shape) if boosted is None else boosted.shifts
+        shifts, design, variances = shifts[held], self.design[held], self.variances[held]
         squares = np.square(self.error_ratios * (self.residuals[held] - shifts))
         exponent, inflation = likeliest_variances(squares, variances)
         correction = ColumnCorrection(
-            self.features, boosted.trees, boosted.weight, exponent, inflation
+            self.features,
+            () if boosted is None else boosted.trees,
+            0.0 if boosted is None else boosted.weight,
+            exponent,
+            inflation,
+            similar_weight=0.0 if pull is None else pull.weight,
+            width=0.0 if pull is None else pull.width,
         )
         variances = correction.variances(design, variances)
         spreads, logs = fit_spreads(design, np.mean(squares / variances, axis=1), seed)
         variances *= np.exp(logs)[:, None]
         excess = float(np.mean(squares / variances))
         correction = attrs.evolve(correction, spreads=spreads, inflation=inflation * excess)
+        if pull is not None:
+            shifts = shifts + pull.shifts[held]
         return ProposedCorrection(correction, self.rows[held], shifts, excess * variances)
 
 

@@ -535,7 +535,9 @@ def correct(
             scores[name] = attrs.evolve(corrected.scores[name], error_uncorrected=error)
     if not taken:
         return estimated, calibrated
-    rows = attrs.evolve(engine.rows, corrections=RowCorrections(tuple(taken)))
+    similar = data.similar if any(one.similar_weight > 0.0 for one in taken) else None
+    corrections = RowCorrections(tuple(taken), similar)
+    rows = attrs.evolve(engine.rows, corrections=corrections)
     posterior = attrs.evolve(estimated.posterior, engine=attrs.evolve(engine, rows=rows))
     return attrs.evolve(estimated, posterior=posterior), CalibratedTable(tuple(columns), scores)
 
