@@ -1,4 +1,4 @@
-"""Corrections of columns by trees and similar rows, of what the posterior of the rows leaves over."""
+"""Corrections of columns by similar rows and trees, of what the rows' posterior leaves over."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -37,8 +37,8 @@ GAPS_LEVEL = 0.01
 # Columns with fewer held-out entries have no correction. Trees are fitted to at most so many rows,
 # and rows are compared with at most so many.
 FEWEST_ENTRIES, MOST_ROWS = 60, 3000
-# The widths of the weights of similar rows that are tried.
-WIDTHS = (0.035, 0.07, 0.14)
+# The widths of the weights of similar rows that are tried, on at most so many held-out entries.
+WIDTHS, MOST_TRIED = (0.035, 0.07, 0.14), 500
 # The fewest rows of a part whose rows have the same gaps.
 FEWEST_ROWS = 10
 # A correction is taken if errors at held-out entries fall by so many standard errors.
@@ -125,7 +125,7 @@ class CorrectionData:
     @cached_property
     def similar(self) -> SimilarRows:
         """The rows with which others are compared."""
-        return SimilarRows(self.values[self.kept_rows])
+        return SimilarRows.of(self.values[self.kept_rows])
 
     @classmethod
     def of(
@@ -178,7 +178,7 @@ class CorrectionData:
         column = self.column_data(numbers)
         if column is None:
             return None
-        column = column.with_similar_rows(least_gain)
+        column = column.with_similar_rows(self.similar, least_gain)
         boosted = column.boosted(self.seed, least_gain)
         if boosted is None and column.pull is None:
             return None
@@ -198,10 +198,9 @@ class CorrectionData:
         rows = shuffled[is_used]
         is_fitted = np.arange(rows.size) < MOST_ROWS
         seen = self.without(column, rows)
-        missing = np.isnan(seen)
         others = np.flatnonzero(self.column_of_number != column)
         firsts = np.delete(first_numbers(self.column_of_number), column)
-        gaps = missing[:, firsts]
+        gaps = np.isnan(seen[:, firsts])
         of_others = np.isnan(self.values[np.ix_(~observed, firsts)])
         part, gap_features = np.arange(rows.size) % PARTS, firsts[gaps.any(axis=0)]
         label, label_of_row = rows, np.arange(len(self.values))  # no row is compared with itself
@@ -211,23 +210,17 @@ class CorrectionData:
                 return None  # the rows have too few gaps of their own
             label, label_of_row = part, np.full(len(self.values), -1)
             label_of_row[rows] = part
-        features = Features(numbers, others, gap_features)
         moments = self.moments(seen)
         means, variances = (of_all[:, numbers] for of_all in moments)
-        labels = label, label_of_row[self.kept_rows]
-        sums = self.similar.sums(seen, [(width, numbers) for width in WIDTHS], labels)
         return ColumnData(
-            features=features,
+            features=Features(numbers, others, gap_features),
             rows=rows,
             part=part,
             is_fitted=is_fitted,
             is_held=held[rows],
+            seen=seen,
             moments=moments,
-            missing=missing,
-            pulls=tuple(
-                Pull(width, 1.0, of_width.shifts(means))
-                for width, of_width in zip(WIDTHS, sums, strict=True)
-            ),
+            labels=(label, label_of_row[self.kept_rows]),
             responses=self.values[np.ix_(rows, numbers)] - means,
             residuals=self.residuals[np.ix_(rows, numbers)],
             variances=variances,
@@ -240,7 +233,7 @@ class CorrectionData:
 
 @attrs.frozen(eq=False)
 class Pull:
-    """How rows are pulled to similar ones: the width, the weight, and the shifts (n x K)."""
+    """Shifts of means to similar rows (n x K), times their weight."""
 
     width: float
     weight: float
@@ -270,12 +263,13 @@ class ColumnData:
         The rows to which trees are fitted.
     is_held : mask (n,)
         Those whose entry was held out.
+    seen : array (n x d)
+        The numbers of the rows without the column, NaN where missing.
     moments : (array (n x d), array (n x d))
-        Means and variances of all numbers of the rows without the column.
-    missing : mask (n x d)
-        What they lack then.
-    pulls : tuple of Pull
-        By similar rows, one of each width.
+        Means and variances of all numbers given these.
+    labels : (array of integers (n,), array of integers (m,))
+        Of the rows and of those with which others are compared: none is compared with itself, or
+        with one of the same part where gaps tell of the column.
     responses : array (n x K)
         What the posterior without the column leaves over of it.
     residuals : array (n x K)
@@ -294,9 +288,9 @@ class ColumnData:
     part: IntArray
     is_fitted: Mask
     is_held: Mask
+    seen: Array
     moments: tuple[Array, Array]
-    missing: Mask
-    pulls: tuple[Pull, ...]
+    labels: tuple[IntArray, IntArray]
     responses: Array
     residuals: Array
     variances: Array
@@ -311,28 +305,48 @@ class ColumnData:
         if self.pull is not None:
             means = means.copy()
             means[:, self.features.numbers] += self.pull.shifts
-        return self.features.design(means, variances, self.missing)
+        return self.features.design(means, variances, np.isnan(self.seen))
 
-    def with_similar_rows(self, least_gain: float) -> "ColumnData":
-        """The data with means shifted by similar rows, if held-out entries gain by one width."""
-        best, least = None, np.inf
-        for pull in self.pulls:
-            weight = self.weight(pull.shifts, self.is_held, least_gain)
-            if weight is None:
-                continue
-            shifts = weight * pull.shifts
-            of_rows = np.sum(np.square(self.residuals - shifts), axis=1)[self.is_held]
-            left = float(self.weights[self.is_held] @ of_rows)
-            if left < least:
-                best, least = Pull(pull.width, weight, shifts), left
-        if best is None:
+    def with_similar_rows(self, similar: SimilarRows, least_gain: float) -> "ColumnData":
+        """The data with means shifted to similar rows, if held-out entries gain by one width."""
+        held = np.flatnonzero(self.is_held)
+        some = held[:MOST_TRIED]
+        needed = least_gain * np.sqrt(some.size / held.size)
+        tried = self.pulls(similar, WIDTHS, some, needed)
+        if not tried:
             return self
-        return attrs.evolve(
-            self,
-            pull=best,
-            responses=self.responses - best.shifts,
-            residuals=self.residuals - best.shifts,
-        )
+        width = min(tried, key=lambda pull: self.squares_left(pull, some)).width
+        for pull in self.pulls(similar, [width], np.arange(self.rows.size), least_gain):
+            return attrs.evolve(
+                self,
+                pull=pull,
+                responses=self.responses - pull.shifts,
+                residuals=self.residuals - pull.shifts,
+            )
+        return self
+
+    def pulls(
+        self, similar: SimilarRows, widths: Sequence[float], rows: IntArray, least_gain: float
+    ) -> list[Pull]:
+        """The shifts of some rows, by the widths that gain enough at their held-out entries."""
+        numbers, held = self.features.numbers, self.is_held[rows]
+        labels = self.labels[0][rows], self.labels[1]
+        groups = [(width, numbers) for width in widths]
+        sums = similar.sums(self.seen[rows], groups, labels)
+        means, pulls = self.moments[0][np.ix_(rows, numbers)], []
+        roots = np.sqrt(self.weights[rows[held]])[:, None]
+        for width, of_width in zip(widths, sums, strict=True):
+            shifts = of_width.shifts(means)
+            residuals = roots * self.residuals[rows[held]]
+            weight = best_weight(residuals, roots * shifts[held], least_gain)
+            if weight is not None:
+                pulls.append(Pull(width, weight, weight * shifts))
+        return pulls
+
+    def squares_left(self, pull: Pull, rows: IntArray) -> float:
+        """The weighted sum of squares that the shifts of some rows leave over."""
+        left = np.square(self.residuals[rows] - pull.shifts)
+        return float(self.weights[rows] @ np.sum(left, axis=1))
 
     def weight(self, shifts: Array, chosen: Mask, least_gain: float) -> float | None:
         """The best weight of shifts (n x K) at chosen entries; None if that gains too little."""
