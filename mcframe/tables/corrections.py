@@ -46,6 +46,8 @@ LEAST_GAIN = 0.5
 # The same of labels, levels and categories, and of their log losses, since their curves are fitted
 # to these entries, too.
 LEAST_LABEL_GAIN = 2.0
+# Means are shifted to similar rows for at least this gain of numbers, for one of several widths.
+LEAST_SIMILAR_GAIN = 1.0
 # The exponents of variances that are tried.
 EXPONENTS = tuple(np.linspace(0.0, 1.5, 7).tolist())
 # Variances depend on features only where so many entries are held out. Their trees are few, since
@@ -309,6 +311,7 @@ class ColumnData:
 
     def with_similar_rows(self, similar: SimilarRows, least_gain: float) -> "ColumnData":
         """The data with means shifted to similar rows, if held-out entries gain by one width."""
+        least_gain = max(least_gain, LEAST_SIMILAR_GAIN)
         held = np.flatnonzero(self.is_held)
         some = held[:MOST_TRIED]
         needed = least_gain * np.sqrt(some.size / held.size)
