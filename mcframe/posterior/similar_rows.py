@@ -169,15 +169,15 @@ class SimilarRows:
         """
         kept, is_kept = self._filled()
         kept *= self.roots
+        # (x - k)^2 = x^2 1 + 1 k^2 - 2 x k, where both are observed: one product
+        of_kept = np.hstack([is_kept, np.square(kept), -2.0 * kept]).T
         size = max(1, BATCH_NUMBERS // max(len(kept), 1))
         for start in range(0, len(values), size):
             batch = slice(start, start + size)
             is_observed = (~np.isnan(values[batch])).astype(np.float64)
             x = np.where(is_observed, values[batch], 0.0) * self.roots
             counts = is_observed @ is_kept.T
-            squares = np.square(x) @ is_kept.T
-            squares += is_observed @ np.square(kept).T
-            squares -= 2.0 * (x @ kept.T)
+            squares = np.hstack([np.square(x), is_observed, x]) @ of_kept
             is_near = (squares <= (REACH * width) ** 2 * counts) & (counts >= FEWEST_COMPARED)
             if labels is not None:
                 is_near &= (labels[0][batch, None] != labels[1]) & (labels[1] >= 0)

@@ -312,10 +312,8 @@ class ColumnData:
     def with_similar_rows(self, similar: SimilarRows, least_gain: float) -> "ColumnData":
         """The data with means shifted to similar rows, if held-out entries gain by one width."""
         least_gain = max(least_gain, LEAST_SIMILAR_GAIN)
-        held = np.flatnonzero(self.is_held)
-        some = held[:MOST_TRIED]
-        needed = least_gain * np.sqrt(some.size / held.size)
-        tried = self.pulls(similar, WIDTHS, some, needed)
+        some = np.flatnonzero(self.is_held)[:MOST_TRIED]
+        tried = self.pulls(similar, WIDTHS, some, least_gain)
         if not tried:
             return self
         width = min(tried, key=lambda pull: self.squares_left(pull, some)).width
