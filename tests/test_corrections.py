@@ -393,6 +393,9 @@ def drawn_table(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(90, 400))
     x, u, noise = rng.standard_normal((3, n))
+    if rng.random() < 0.3:  # rows that come again
+        again = rng.integers(max(n // 4, 1), size=n)
+        x, u, noise = x[again], u[again] + 0.02 * rng.standard_normal(n), noise[again]
     columns = {"x": x * 10.0 ** rng.uniform(-8.0, 8.0), "u": u}
     for name in rng.permutation(list(CURVED))[: rng.integers(3, 8)]:
         columns[str(name)] = CURVED[str(name)](x, u, noise)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-__all__ = ["CATEGORY", "CURVED", "DEVELOPMENT", "NUMBER", "ORDINAL", "QUICK", "SET_ASIDE"]
-__all__ += ["SET_ASIDE_FIRST", "SET_ASIDE_LATER", "TABLES", "Coded", "Column", "table", "toy"]
+__all__ = ["ALIKE", "ALIKE_KEPT_BACK", "CATEGORY", "CURVED", "DEVELOPMENT", "NUMBER", "ORDINAL"]
+__all__ += ["QUICK", "SET_ASIDE", "SET_ASIDE_FIRST", "SET_ASIDE_LATER", "TABLES", "Coded"]
+__all__ += ["Column", "table", "toy"]
 
 # The kinds of columns.
 NUMBER, CATEGORY, ORDINAL = "number", "category", "ordinal"
@@ -214,6 +215,11 @@ def fair():
     return frame.astype({"occupation": "category", "occupation_husb": "category"})
 
 
+def fatalities():
+    """Deaths in traffic: 24 columns of years of states, which are left out."""
+    return of_r("AER", "Fatalities", ("state", "year"))().iloc[:, :24]
+
+
 def seattle_weather():
     """Days with their weather and the number of the day in its year."""
     from vega_datasets import local_data
@@ -248,6 +254,23 @@ CURVED = {
     "curves": curves,
     "friedman": friedman,
 }
+# Rows that are alike, of units that are left out, such as years of a state: the shift to similar
+# rows was built with the first ones; the others were kept back until it was done.
+ALIKE = {
+    "Guns": of_r("AER", "Guns", ("state", "year")),
+    "Fatalities": fatalities,
+    "Produc": of_r("plm", "Produc", ("state", "year")),
+    "Wages": of_r("plm", "Wages", most_rows=MODERATE),
+    "Cigar": of_r("plm", "Cigar", ("state", "year")),
+}
+ALIKE_KEPT_BACK = {
+    "RiceFarms": of_r("plm", "RiceFarms", ("id",)),
+    "EmplUK": of_r("plm", "EmplUK", ("firm",)),
+    "Gasoline": of_r("plm", "Gasoline", ("country",)),
+    "Males": of_r("plm", "Males", ("nr",), most_rows=MODERATE),
+    "Grunfeld": of_r("plm", "Grunfeld", ("firm",)),
+    "Hedonic": of_r("plm", "Hedonic", ("townid",)),
+}
 # No choice in mcframe was made with these. mcframe was run on the first ones several times, on the
 # later ones once for a version.
 SET_ASIDE_FIRST = {
@@ -269,7 +292,7 @@ SET_ASIDE_LATER = {
     "evals": of_r("openintro", "evals", ("course_id", "prof_id")),
 }
 SET_ASIDE = SET_ASIDE_FIRST | SET_ASIDE_LATER
-TABLES = DEVELOPMENT | CURVED | SET_ASIDE
+TABLES = DEVELOPMENT | CURVED | SET_ASIDE | ALIKE | ALIKE_KEPT_BACK
 # Part of scikit-learn, and small.
 QUICK = ("iris", "linnerud")
 

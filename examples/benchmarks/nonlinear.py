@@ -1,4 +1,4 @@
-"""Corrections by trees: ``mc.complete`` with them and without (``nonlinear=False``), and peers.
+"""Corrections: ``mc.complete`` with them and without (``nonlinear=False``), and peers.
 
     MCFRAME_DATA=... OMP_NUM_THREADS=1 python examples/benchmarks/nonlinear.py [--seeds 0 1]
         [--shares 0.1 0.3] [--tables concrete ...] [--page] [--out DIR]
@@ -6,7 +6,7 @@
 Entries are hidden completely at random. Of both answers of mcframe the score is measured as by
 ``imputation.py``, with the log loss of labels over that of constant probabilities, the coverage of
 90 % intervals of numbers and their score (Gneiting and Raftery, 2007); of peers the score alone,
-on the tables with curved relations. Each run is a line of ``runs.jsonl``, and what was run is not
+but not on the tables used in development. Each run is a line of ``runs.jsonl``, and what was run is not
 run again.
 """
 
@@ -24,7 +24,7 @@ from compare import machine
 from hidden_tables import masked
 from imputation_scores import column_scores, score
 from imputers import method
-from mixed_tables import CURVED, DEVELOPMENT, NUMBER, Coded, table, toy
+from mixed_tables import ALIKE, ALIKE_KEPT_BACK, CURVED, DEVELOPMENT, NUMBER, Coded, table, toy
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 
@@ -161,6 +161,8 @@ def lines(runs, names):
     ]
     groups = {
         "curved relations": [name for name in names if name in CURVED],
+        "rows that are alike": [name for name in names if name in ALIKE],
+        "the same, kept back": [name for name in names if name in ALIKE_KEPT_BACK],
         "tables used in development": [name for name in names if name in DEVELOPMENT],
         **{name: [name] for name in names if name in OTHERS},
     }
@@ -189,7 +191,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    names = (*CURVED, *DEVELOPMENT, *(OTHERS if "MCFRAME_DATA" in os.environ else ()))
+    beside_peers = (*CURVED, *ALIKE, *ALIKE_KEPT_BACK)
+    names = (*beside_peers, *DEVELOPMENT, *(OTHERS if "MCFRAME_DATA" in os.environ else ()))
     parser.add_argument("--tables", nargs="+", default=names)
     parser.add_argument("--shares", nargs="+", type=float, default=[0.3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
@@ -204,7 +207,7 @@ def main():
         warm_up()
     cells = list(itertools.product(options.seeds, options.tables, options.shares))
     ours = [(*cell, which) for cell in cells for which in (PLAIN, CORRECTED)]
-    peers = [(*cell, which) for cell in cells for which in PEERS if cell[1] in CURVED]
+    peers = [(*cell, which) for cell in cells for which in PEERS if cell[1] in beside_peers]
     for seed, name, share, which in (*ours, *peers):
         key = {"table": name, "share": share, "seed": seed, "method": which}
         if key in runs:

@@ -151,8 +151,8 @@ def add_verbs(commands: Subparsers) -> None:
     command.add_argument(
         "--nonlinear",
         action=argparse.BooleanOptionalAction,
-        help="correct columns by regression trees where held-out entries gain by them (default:"
-        " where the table allows it)",
+        help="correct columns by similar rows and regression trees where held-out entries gain"
+        " by them (default: where the table allows it)",
     )
     command.add_argument(
         "--training-rows",

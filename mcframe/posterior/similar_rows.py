@@ -19,8 +19,8 @@ REACH = 4.0
 # The weight of what the distribution of rows says of a number, beside those of rows, at most 1.
 PRIOR_WEIGHT = 0.01
 # The spreads of numbers among similar rows are found in so many steps with weights of this width,
-# from at most so many rows. Their squares are at least the last number.
-SPREAD_STEPS, SPREAD_WIDTH, SPREAD_ROWS, LEAST_SPREAD = 3, 0.07, 500, 0.01
+# from at most so many rows.
+SPREAD_STEPS, SPREAD_WIDTH, SPREAD_ROWS = 3, 0.07, 500
 
 
 @stored(recomputed=("latest",))
@@ -35,10 +35,10 @@ class SimilarRows:
     sum_r k_r)``, over the kept rows in which the number x_r is observed: a row to which no other
     is similar is hardly shifted.
 
-    a_j is one over the mean square of differences among similar rows plus .01, with weights of the
-    width .07, times a number such that the mean of a is 1: among rows of the same person, say,
-    numbers that change with time count less than others. It begins with a = 1 and is found in
-    three steps.
+    a_j is one over the sum of 2 h^2 and the mean square of differences of number j among similar
+    rows, with weights of the width h = .07, times what makes the mean of a 1: among rows of one
+    person, say, numbers that change with time count less than others. It begins with 1 and is
+    found in three steps.
 
     Numbers are in units in which each has the variance 1. n rows and m kept ones of d numbers take
     some 6 n m d multiplications, in blocks of 2 million pairs.
@@ -65,7 +65,7 @@ class SimilarRows:
         rows = np.linspace(0, len(values) - 1, min(len(values), SPREAD_ROWS)).astype(np.intp)
         for _ in range(SPREAD_STEPS):
             squares = similar.squares_among(values[rows], rows)
-            weights = 1.0 / (squares + LEAST_SPREAD)
+            weights = 1.0 / (squares + 2.0 * SPREAD_WIDTH**2)
             similar = attrs.evolve(similar, roots=np.sqrt(weights / np.mean(weights)))
         return similar
 
@@ -106,6 +106,8 @@ class SimilarRows:
         shifts = np.zeros(means.shape)
         missing = np.isnan(values) & (widths > 0.0)
         rows = np.flatnonzero(missing.any(axis=1))
+        if not rows.size:
+            return shifts
         for numbers, sums in self._latest_sums(values, rows, widths):
             cells = np.ix_(rows, numbers)
             shifts[cells] = np.where(missing[cells], sums.shifts(means[cells]), 0.0)

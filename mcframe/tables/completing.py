@@ -139,10 +139,10 @@ def complete(
         identities with small whole coefficients that hold in all rows; an empty list says that
         there are none.
     nonlinear : bool, optional
-        Whether columns of the posterior are corrected by trees where relations are curved or step;
-        see below. By default they are in tables that allow it. False leaves the correction out: it
-        makes a fit take twice the time on average, and up to four times. True warns where it has
-        no effect.
+        Whether columns of the posterior are corrected by similar rows and by trees where that
+        lowers errors; see below. By default they are in tables that allow it. False leaves the
+        correction out: it makes a fit take twice the time on average, and up to four times. True
+        warns where it has no effect.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -191,29 +191,39 @@ def complete(
     gains more than 2 (Akaike's criterion). Intervals, draws, and means of columns on another scale
     are those of h. Columns of identities, counts, and columns with limits of cells have none.
 
-    **Corrections.** Rows that are Gaussian have linear regressions, and mixtures few curves. Sums
-    of regression trees (gradient boosting: Friedman, Greedy function approximation, Annals of
-    Statistics 29, 2001) learn what the posterior leaves over of the observed numbers of each
-    column with gaps, from the other columns as it fills them without that column, their gaps, and
-    its answer. Three sums, each of two thirds of the rows, are averaged. A missing number has the
-    mean ``m + w f(x)`` in the place of m, and the variance ``c T^b exp(g(x))`` in the place of T:
-    w by least squares, c and b by likelihood, and trees for g, on residuals of held-out entries
-    that neither the rows nor the trees have seen. Probabilities are then fitted to the corrected
-    predictions. Where rows without the column have other gaps than rows with it, as in clusters of
-    rows where some columns were not asked, gaps are no features, and rows with the same gaps are
-    in one of the thirds. A column keeps its correction if that lowers the squared errors of these
-    entries by more than half a standard error, and the loss in the report, which has the error
+    **Corrections.** Rows may be of units that no column names, as visits of one person. A missing
+    number of mean m is first shifted by ``v u``, where ``u = sum_r k_r (x_r - m) / (0.01 + sum_r
+    k_r)``, over rows r in which it is x_r. The weight ``k_r = a_r^4 exp(-d_r / 2 h^2)`` is of the
+    share a_r of the row's numbers that row r has, too, and of the mean square d_r of the
+    differences of these in standard units, in which numbers that differ among similar rows count
+    less; it is 0 for d_r above 16 h^2. The width h of .035, .07 and .14 and v, at most 1, are
+    those with the least squares at held-out entries, from which the row itself is left out.
+
+    Rows that are Gaussian have linear regressions, and mixtures few curves. Sums of regression
+    trees (gradient boosting: Friedman, Greedy function approximation, Annals of Statistics 29,
+    2001) learn what is left over of the observed numbers of each column with gaps, from the other
+    columns as the posterior fills them without that column, their gaps, and its answer. Three
+    sums, each of two thirds of the rows, are averaged. A missing number has the mean ``m + v u + w
+    f(x)`` in the place of m, and the variance ``c T^b exp(g(x))`` in the place of T: w by least
+    squares, c and b by likelihood, and trees for g, on residuals of held-out entries that neither
+    the rows nor the trees have seen. Probabilities are then fitted to the corrected predictions.
+    Where rows without the column have other gaps than rows with it, as in clusters of rows where
+    some columns were not asked, gaps are no features, rows with the same gaps are in one of the
+    thirds, and v is chosen without rows of the same third.
+
+    A column keeps a correction if that lowers the squared errors of these entries by more than
+    half a standard error (one by similar rows), and the loss in the report, which has the error
     without it, too (``error_uncorrected``); labels, levels and categories keep it if squared
     errors and log losses fall by two standard errors. Of numbers beside a point mass, such as 0,
     the chance of another number and this number are corrected each by itself. ``sd``, intervals,
     draws and new rows are those of corrected answers; a draw has one of the three sums.
 
-    Two missing numbers of a row are drawn with the dependence that they have without trees. At
-    least 60 entries of a column must be held out, and trees learn from at most 3,000 rows. Nothing
-    is corrected in tables that are wide or have factors, with groups, with relations, or with
-    limits of cells; ``nonlinear=True`` gives a ``UserWarning`` then. With ``terms`` corrected rows
-    propose covariates, and outcomes have their regression. ``conformalize`` has intervals around
-    answers without corrections.
+    Two missing numbers of a row are drawn with the dependence that they have without corrections.
+    At least 60 entries of a column must be held out, trees learn from at most 3,000 rows, and rows
+    are compared with at most 3,000. Nothing is corrected in tables that are wide or have factors,
+    with groups, with relations, or with limits of cells; ``nonlinear=True`` gives a
+    ``UserWarning`` then. With ``terms`` corrected rows propose covariates, and outcomes have their
+    regression. ``conformalize`` has intervals around answers without corrections.
 
     Raises
     ------

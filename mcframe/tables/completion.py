@@ -593,7 +593,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         Gaussian. Losses and errors are missing for columns that are in no block.
         ``between_groups`` is the share of the variance of a column that lies between groups, its
         intra-class correlation, where ``groups`` were given.
-        ``error_uncorrected`` is the error that a column which trees correct has without them, and
+        ``error_uncorrected`` is the error that a corrected column has without correction, and
         missing of others.
 
         ``shift`` is by how much the true values at missing entries would have to differ from the
@@ -808,7 +808,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if scores is not None and scores.error_uncorrected is not None
         ]
         if corrected:
-            sentences.append(f"columns that trees correct, with their errors: {listed(corrected)}")
+            kinds = "similar rows or trees"
+            sentences.append(
+                f"columns that {kinds} correct, with their errors: {listed(corrected)}"
+            )
         weighted = [
             repr(plain(column.name))
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
