@@ -6,8 +6,8 @@
 Entries are hidden completely at random. Of both answers of mcframe the score is measured as by
 ``imputation.py``, with the log loss of labels over that of constant probabilities, the coverage of
 90 % intervals of numbers and their score (Gneiting and Raftery, 2007); of peers the score alone,
-but not on the tables used in development. Each run is a line of ``runs.jsonl``, and what was run is not
-run again.
+but not on the tables used in development. Each run is a line of ``runs.jsonl``, and what was run
+is not run again.
 """
 
 import argparse
