@@ -67,7 +67,7 @@ def test_what_bends_is_filled_better_and_what_does_not_stays(corrected):
     for name in report.index[~taken]:  # corrections have no part in other columns
         pd.testing.assert_series_equal(completed.table[name], plain.table[name])
         pd.testing.assert_series_equal(completed.sd[name], plain.sd[name])
-    assert "columns that trees correct" in repr(completed)
+    assert "columns that similar rows or trees correct" in repr(completed)
     assert "columns that trees correct" not in repr(plain)
 
 

@@ -211,6 +211,8 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     curved = pd.DataFrame({"x": z, "y": z**2 + 0.1 * z[::-1]})
     curved.loc[::4, "y"] = np.nan
     answers.append(mc.complete(curved, nonlinear=True))
+    alike = pd.DataFrame(np.repeat(z.reshape(-1, 3), 4, axis=0), columns=["a", "b", "c"])
+    answers.append(mc.complete(alike.mask(np.arange(1200).reshape(-1, 3) % 7 == 0)))
     held = [value for value, _, _ in checkpoints.values()]
     words = [entry.word for entry in LIKELIHOODS]
     words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]

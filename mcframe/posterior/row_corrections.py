@@ -79,7 +79,7 @@ class ColumnCorrection:
     width: float = 0.0
 
     def shifts(self, design: Array) -> Array:
-        """What trees add to the means of rows with these features (n x K)."""
+        """The sum of trees, with its weight, of rows with these features (n x K)."""
         if not self.trees:
             return np.zeros((len(design), self.features.numbers.size))
         sums = [[trees.predict(design) for trees in model] for model in self.trees]
@@ -148,7 +148,7 @@ class RowCorrections:
         return means_after, scales_after
 
     def shifts_by_similar_rows(self, values: Array, means: Array) -> Array:
-        """The numbers added to the means of missing numbers by what similar rows have (n x d)."""
+        """The shifts of means of missing numbers to similar rows, 0 elsewhere (n x d)."""
         if self.similar is None:
             return np.zeros(means.shape)
         weights, widths = np.zeros((2, means.shape[1]))

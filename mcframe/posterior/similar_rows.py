@@ -135,7 +135,7 @@ class SimilarRows:
         groups: Sequence[tuple[float, IntArray]],
         labels: tuple[IntArray, IntArray] | None = None,
     ) -> list["SimilarSums"]:
-        """What kept rows say of rows: of each width, and the numbers that are asked with it.
+        """The sums over kept rows for rows, of each width and the numbers that are asked with it.
 
         Parameters
         ----------
