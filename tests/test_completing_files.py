@@ -411,10 +411,9 @@ def test_what_needs_all_rows_is_named(place, capsys, more, what):
     assert f"--training-rows was given beside {what}, which needs" in capsys.readouterr().err
 
 
-def test_options_that_need_all_rows_have_them_without_training_rows(place, capsys, monkeypatch):
-    monkeypatch.setattr("mcframe.commands.verbs.TRAINING_ROWS", 60)
+def test_all_rows_are_learned_from_without_training_rows(place, capsys):
     written(mixed(0), place / "rows.parquet")
-    assert main(["impute", "rows.parquet", "--out", "done.csv", "--draws", "1", "--json"]) == 0
+    assert main(["impute", "rows.parquet", "--out", "done.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["training_rows"] == 90
 
 

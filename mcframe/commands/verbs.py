@@ -420,7 +420,8 @@ def rows_in_parts(
 ) -> ParquetRows | None:
     """The rows of the table where they are filled in parts; None where all are read at once.
 
-    They are in a Parquet file of more rows than are learned from, unless an option needs all.
+    They are where ``--training-rows`` are fewer than those of a Parquet file; an option that needs
+    all rows is refused beside it.
     """
     if arguments.training_rows is None:
         return None
@@ -436,14 +437,12 @@ def rows_in_parts(
         if output.suffix.lower() not in WRITTEN_IN_PARTS
     ]
     if needed:
-        if arguments.training_rows is not None:
-            raise ModelError(
-                f"--training-rows was given beside {needed[0]}, which needs all rows at once;"
-                " leave one of them out"
-            )
-        return None
+        raise ModelError(
+            f"--training-rows was given beside {needed[0]}, which needs all rows at once;"
+            " leave one of them out"
+        )
     rows = ParquetRows.of(arguments.table, arguments.missing)
-    return rows if rows.n_rows > (arguments.training_rows or TRAINING_ROWS) else None
+    return rows if rows.n_rows > arguments.training_rows else None
 
 
 def training_table(
@@ -453,8 +452,7 @@ def training_table(
     if in_parts is None:
         return table_in_file(arguments), None
     check_names_of_gaps(arguments, in_parts.names)
-    n_learned = arguments.training_rows or TRAINING_ROWS
-    numbers = rows_to_learn_from(in_parts.n_rows, n_learned, arguments.seed)
+    numbers = rows_to_learn_from(in_parts.n_rows, arguments.training_rows, arguments.seed)
     return in_parts.take(numbers), numbers
 
 
