@@ -97,7 +97,7 @@ def test_the_same_rows_are_compared_once(monkeypatch):
     similar, widths, calls = SimilarRows(kept, roots), np.full(5, 0.3), []
     sums = SimilarRows.sums
     monkeypatch.setattr(
-        SimilarRows, "sums", lambda self, *given: calls.append(0) or sums(self, *given)
+        SimilarRows, "sums", lambda self, *arguments: calls.append(0) or sums(self, *arguments)
     )
     first = similar.shifts(rows, np.zeros((40, 5)), widths)
     again = similar.shifts(rows.copy(), np.ones((40, 5)), widths)

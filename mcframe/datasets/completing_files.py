@@ -19,8 +19,8 @@ from mcframe.tables.completion import Completion
 from mcframe.tables.gaps import Missing
 from mcframe.tables.relations import Relation
 
-# From so many rows all that a completed table has is learned: the error of what is learned from
-# them is a thousandth of that of an entry, and they take less than a gigabyte with 20 columns.
+# From so many rows all that a completed table has is learned: squared errors of numbers were a
+# thousandth larger than from 300,000 rows, and they take less than a gigabyte with 20 columns.
 TRAINING_ROWS = 50_000
 # The formats of what is written in parts.
 WRITTEN_IN_PARTS = (".parquet", ".csv")
@@ -45,14 +45,14 @@ def complete_file(
     """Fill the missing entries of a Parquet file whose rows do not fit into memory.
 
     All that ``mc.complete`` learns (types, codings, the prior, means and covariances, corrections
-    by trees, probabilities, shapes of errors) is learned from rows that are drawn at random. Then
-    the file is read again, in parts of some 260,000 entries, whose rows are filled as new rows
-    are (``Completion.complete_rows``), and written. A file of at most ``training_rows`` rows is
-    read and filled as a whole, as ``mc.complete`` does.
+    by similar rows and trees, probabilities, shapes of errors) is learned from rows that are drawn
+    at random. Then the file is read again, in parts of some 260,000 entries, whose rows are filled
+    as new rows are (``Completion.complete_rows``), and written. A file of at most
+    ``training_rows`` rows is read and filled as a whole, as ``mc.complete`` does.
 
-    What is learned from some rows is as good as what is learned from all, but for its own error:
-    with d columns as numbers the squared errors of filled entries are larger by a share of about
-    d / ``training_rows``.
+    The error of what is learned from some rows makes squared errors of filled numbers larger by a
+    share of about d / ``training_rows``, with d columns as numbers. Labels and categories may lose
+    more: on one of two tables of 300,000 rows 30 % of them were wrong in the place of 26 %.
 
     Parameters
     ----------

@@ -309,16 +309,14 @@ class PartWriter(Protocol):
         ...
 
     def finish(self) -> None:
-        """Write what is left to write."""
-        ...
+        """Write what is left to write, if anything is."""
 
     def release(self) -> None:
-        """Let go of the file, whether it is finished or not."""
-        ...
+        """Let go of the file, whether it is finished or not, if anything holds it."""
 
 
 @attrs.define(eq=False)
-class ParquetParts:
+class ParquetParts(PartWriter):
     """A table in Parquet, with the types of its first rows, and row groups of a good length."""
 
     file: IO[bytes]
@@ -355,7 +353,7 @@ class ParquetParts:
 
 
 @attrs.define(eq=False)
-class FeatherTable:
+class FeatherTable(PartWriter):
     """A table in Feather, where all rows have the same list of categories: one part."""
 
     file: IO[bytes]
@@ -364,15 +362,9 @@ class FeatherTable:
         """Write all rows."""
         feather.write_feather(table.to_arrow(), self.file)
 
-    def finish(self) -> None:
-        """Nothing is left."""
-
-    def release(self) -> None:
-        """Nothing holds the file."""
-
 
 @attrs.define(eq=False)
-class CsvParts:
+class CsvParts(PartWriter):
     """A table in CSV."""
 
     file: IO[bytes]
@@ -387,12 +379,6 @@ class CsvParts:
             self.has_names = True
         writer.writerows(zip(*map(texts_of, table.iter_columns()), strict=True))
         text.detach()
-
-    def finish(self) -> None:
-        """Nothing is left."""
-
-    def release(self) -> None:
-        """Nothing holds the file."""
 
 
 WRITERS: Mapping[str, Callable[[IO[bytes]], PartWriter]] = {

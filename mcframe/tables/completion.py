@@ -808,10 +808,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             if scores is not None and scores.error_uncorrected is not None
         ]
         if corrected:
-            kinds = "similar rows or trees"
-            sentences.append(
-                f"columns that {kinds} correct, with their errors: {listed(corrected)}"
-            )
+            which = "columns that similar rows or trees correct"
+            sentences.append(f"{which}, with their errors: {listed(corrected)}")
         weighted = [
             repr(plain(column.name))
             for column, scores in zip(self.declared.columns, self.scores, strict=True)

@@ -317,14 +317,16 @@ class ColumnData:
         if not tried:
             return self
         width = min(tried, key=lambda pull: self.squares_left(pull, some)).width
-        for pull in self.pulls(similar, [width], np.arange(self.rows.size), least_gain):
-            return attrs.evolve(
-                self,
-                pull=pull,
-                responses=self.responses - pull.shifts,
-                residuals=self.residuals - pull.shifts,
-            )
-        return self
+        pulls = self.pulls(similar, [width], np.arange(self.rows.size), least_gain)
+        if not pulls:
+            return self
+        [pull] = pulls
+        return attrs.evolve(
+            self,
+            pull=pull,
+            responses=self.responses - pull.shifts,
+            residuals=self.residuals - pull.shifts,
+        )
 
     def pulls(
         self, similar: SimilarRows, widths: Sequence[float], rows: IntArray, least_gain: float
@@ -335,11 +337,9 @@ class ColumnData:
         groups = [(width, numbers) for width in widths]
         sums = similar.sums(self.seen[rows], groups, labels)
         means, pulls = self.moments[0][np.ix_(rows, numbers)], []
-        roots = np.sqrt(self.weights[rows[held]])[:, None]
         for width, of_width in zip(widths, sums, strict=True):
             shifts = of_width.shifts(means)
-            residuals = roots * self.residuals[rows[held]]
-            weight = best_weight(residuals, roots * shifts[held], least_gain)
+            weight = self.weight(shifts[held], rows[held], least_gain)
             if weight is not None:
                 pulls.append(Pull(width, weight, weight * shifts))
         return pulls
@@ -349,10 +349,10 @@ class ColumnData:
         left = np.square(self.residuals[rows] - pull.shifts)
         return float(self.weights[rows] @ np.sum(left, axis=1))
 
-    def weight(self, shifts: Array, chosen: Mask, least_gain: float) -> float | None:
-        """The best weight of shifts (n x K) at chosen entries; None if that gains too little."""
-        roots = np.sqrt(self.weights[chosen])[:, None]
-        return best_weight(roots * self.residuals[chosen], roots * shifts[chosen], least_gain)
+    def weight(self, shifts: Array, rows: IntArray, least_gain: float) -> float | None:
+        """The best weight of shifts of some rows (m x K); None if that gains too little."""
+        roots = np.sqrt(self.weights[rows])[:, None]
+        return best_weight(roots * self.residuals[rows], roots * shifts, least_gain)
 
     def boosted(self, seed: int, least_gain: float) -> Boosted | None:
         """Trees of all parts; None where entries gain too little, after each part."""
@@ -367,7 +367,8 @@ class ColumnData:
             for number, trees in enumerate(model):
                 shifts[unseen, number] = trees.predict(design[unseen])
             needed = least_gain * np.sqrt((k + 1.0) / PARTS)
-            weight = self.weight(shifts, self.is_held & (self.part <= k), needed)
+            judged = np.flatnonzero(self.is_held & (self.part <= k))
+            weight = self.weight(shifts[judged], judged, needed)
             if weight is None:
                 return None
         assert weight is not None  # of all parts
