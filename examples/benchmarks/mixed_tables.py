@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-__all__ = ["ALIKE", "ALIKE_KEPT_BACK", "CATEGORY", "CURVED", "DEVELOPMENT", "NUMBER", "ORDINAL"]
-__all__ += ["QUICK", "SET_ASIDE", "SET_ASIDE_FIRST", "SET_ASIDE_LATER", "TABLES", "Coded"]
-__all__ += ["Column", "table", "toy"]
+__all__ = ["ALIKE", "ALIKE_KEPT_BACK", "CATEGORY", "CURVED", "DEVELOPMENT", "LONG", "NUMBER"]
+__all__ += ["ORDINAL", "QUICK", "SET_ASIDE", "SET_ASIDE_FIRST", "SET_ASIDE_LATER", "TABLES"]
+__all__ += ["Coded", "Column", "table", "toy"]
 
 # The kinds of columns.
 NUMBER, CATEGORY, ORDINAL = "number", "category", "ordinal"
@@ -230,7 +230,7 @@ def seattle_weather():
 
 
 # The rows that are drawn of longer tables.
-MODERATE, LARGE = 1500, 6000
+MODERATE, LARGE, LONGER = 1500, 6000, 8000
 RANKS = ("AsstProf", "AssocProf", "Prof")
 SMOKES = ("Never", "Occas", "Regul", "Heavy")
 DEVELOPMENT = {
@@ -271,6 +271,14 @@ ALIKE_KEPT_BACK = {
     "Grunfeld": of_r("plm", "Grunfeld", ("firm",)),
     "Hedonic": of_r("plm", "Hedonic", ("townid",)),
 }
+# Thousands of rows: the sizes of trees of so many were chosen with these.
+LONG = {
+    "diamonds, 8000 rows": of_r("ggplot2", "diamonds", most_rows=LONGER),
+    "SLID": of_r("carData", "SLID"),
+    "txhousing": of_r("ggplot2", "txhousing", ("city", "date"), LONGER),
+    "HealthInsurance": of_r("AER", "HealthInsurance", most_rows=LONGER),
+    "lending_club": of_r("modeldata", "lending_club", ("sub_grade", "addr_state"), LONGER),
+}
 # No choice in mcframe was made with these. mcframe was run on the first ones several times, on the
 # later ones once for a version.
 SET_ASIDE_FIRST = {
@@ -299,4 +307,4 @@ QUICK = ("iris", "linnerud")
 
 def table(name):
     """A table by its name, coded."""
-    return Coded.of(name, (TABLES | ALIKE | ALIKE_KEPT_BACK)[name]())
+    return Coded.of(name, (TABLES | ALIKE | ALIKE_KEPT_BACK | LONG)[name]())

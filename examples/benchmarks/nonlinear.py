@@ -6,8 +6,8 @@
 Entries are hidden completely at random. Of both answers of mcframe the score is measured as by
 ``imputation.py``, with the log loss of labels over that of constant probabilities, the coverage of
 90 % intervals of numbers and their score (Gneiting and Raftery, 2007); of peers the score alone,
-but not on the tables used in development. Each run is a line of ``runs.jsonl``, and what was run
-is not run again.
+but not on tables of thousands of rows and those used in development. Each run is a line of
+``runs.jsonl``, and what was run is not run again.
 """
 
 import argparse
@@ -24,7 +24,17 @@ from compare import machine
 from hidden_tables import masked
 from imputation_scores import column_scores, score
 from imputers import method
-from mixed_tables import ALIKE, ALIKE_KEPT_BACK, CURVED, DEVELOPMENT, NUMBER, Coded, table, toy
+from mixed_tables import (
+    ALIKE,
+    ALIKE_KEPT_BACK,
+    CURVED,
+    DEVELOPMENT,
+    LONG,
+    NUMBER,
+    Coded,
+    table,
+    toy,
+)
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
 
@@ -163,6 +173,7 @@ def lines(runs, names):
         "curved relations": [name for name in names if name in CURVED],
         "rows that are alike": [name for name in names if name in ALIKE],
         "the same, kept back": [name for name in names if name in ALIKE_KEPT_BACK],
+        "thousands of rows": [name for name in names if name in LONG],
         "tables used in development": [name for name in names if name in DEVELOPMENT],
         **{name: [name] for name in names if name in OTHERS},
     }
@@ -192,7 +203,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     beside_peers = (*CURVED, *ALIKE, *ALIKE_KEPT_BACK)
-    names = (*beside_peers, *DEVELOPMENT, *(OTHERS if "MCFRAME_DATA" in os.environ else ()))
+    names = (*beside_peers, *LONG, *DEVELOPMENT, *(OTHERS if "MCFRAME_DATA" in os.environ else ()))
     parser.add_argument("--tables", nargs="+", default=names)
     parser.add_argument("--shares", nargs="+", type=float, default=[0.3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])

@@ -12,6 +12,8 @@ from mcframe.contracts.stored_classes import stored
 # Trees, leaves of a tree, the shrinkage of a tree, the share of the features that a split may
 # take, and the bins of a feature.
 TREES, LEAVES, SHRINKAGE, FEATURE_SHARE, BINS = 30, 6, 0.2, 0.6, 32
+# The leaves of a tree and the bins of a feature from so many rows on.
+MANY_ROWS, MORE_LEAVES, MORE_BINS = 2500, 12, 64
 # The fewest rows of a leaf: a part of all rows within these limits.
 ROWS_OVER_LEAF, FEWEST_LEAF_ROWS, MOST_LEAF_ROWS = 20, 5, 20
 # The ridge of the value of a leaf, in rows.
@@ -67,15 +69,16 @@ class BoostedTrees:
         if weights is not None and np.ptp(weights) == 0.0:
             weights = None  # scikit-learn's weighted quantiles of features take longer than trees
         fewest = min(max(len(design) // ROWS_OVER_LEAF, FEWEST_LEAF_ROWS), MOST_LEAF_ROWS)
+        leaves, bins = (LEAVES, BINS) if len(design) < MANY_ROWS else (MORE_LEAVES, MORE_BINS)
         booster = HistGradientBoostingRegressor(
             loss=loss,
             learning_rate=SHRINKAGE,
             max_iter=trees,
-            max_leaf_nodes=LEAVES,
+            max_leaf_nodes=leaves,
             min_samples_leaf=fewest,
             l2_regularization=LEAF_RIDGE,
             max_features=FEATURE_SHARE,
-            max_bins=BINS,
+            max_bins=bins,
             early_stopping=False,
             random_state=seed,
         )

@@ -219,9 +219,9 @@ def complete(
     draws and new rows are those of corrected answers; a draw has one of the three sums.
 
     Two missing numbers of a row are drawn with the dependence that they have without corrections.
-    At least 60 entries of a column must be held out, trees learn from at most 3,000 rows, and rows
-    are compared with at most 3,000. Nothing is corrected in tables that are wide or have factors,
-    with groups, with relations, or with limits of cells; ``nonlinear=True`` gives a
+    At least 60 entries of a column must be held out, trees learn from at most 10,000 rows, and
+    rows are compared with at most 3,000. Nothing is corrected in tables that are wide or have
+    factors, with groups, with relations, or with limits of cells; ``nonlinear=True`` gives a
     ``UserWarning`` then. With ``terms`` corrected rows propose covariates, and outcomes have their
     regression. ``conformalize`` has intervals around answers without corrections.
 

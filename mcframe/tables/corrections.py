@@ -34,9 +34,10 @@ PARTS = 3
 # without the column have other gaps than rows with it, by a test of this level, trees do not know
 # of gaps, and rows with the same gaps are in one part, unless rows without the column have them.
 GAPS_LEVEL = 0.01
-# Columns with fewer held-out entries have no correction. Trees are fitted to at most so many rows,
-# and rows are compared with at most so many.
-FEWEST_ENTRIES, MOST_ROWS = 60, 3000
+# Columns with fewer held-out entries have no correction.
+FEWEST_ENTRIES = 60
+# Trees are fitted to at most so many rows, and rows are compared with at most so many.
+MOST_ROWS, MOST_SIMILAR_ROWS = 10_000, 3000
 # The widths of the weights of similar rows that are tried, on at most so many held-out entries.
 WIDTHS, MOST_TRIED = (0.035, 0.07, 0.14), 500
 # The fewest rows of a part whose rows have the same gaps.
@@ -120,9 +121,9 @@ class CorrectionData:
     def kept_rows(self) -> IntArray:
         """The rows with which others are compared: all, or a sample of them."""
         n_rows = len(self.values)
-        if n_rows <= MOST_ROWS:
+        if n_rows <= MOST_SIMILAR_ROWS:
             return np.arange(n_rows)
-        return np.sort(np.random.default_rng(self.seed).permutation(n_rows)[:MOST_ROWS])
+        return np.sort(np.random.default_rng(self.seed).permutation(n_rows)[:MOST_SIMILAR_ROWS])
 
     @cached_property
     def similar(self) -> SimilarRows:
