@@ -208,7 +208,7 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
         return found
 
     monkeypatch.setattr(OnDask, "answers_to", answers_noted)
-    for n_partitions in (2, 6):
+    for n_partitions in (2, 3):
         received.append({})
         data, budget = RowsInMemory({"x": x}, n_partitions), {"tol": 1e-3, "max_iter": 1}
         fit = mc.fit(model, data, **budget)
@@ -218,7 +218,7 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
         name for names in few for name in names.split("+")
     }
     for name in few.keys() & many.keys():
-        assert many[name] - few[name] <= 4 * 8, f"{name}: a number from each partition at most"
+        assert many[name] - few[name] <= 8, f"{name}: a number from each partition at most"
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 8, 9, 15, 16, 17, 64, 65, 1_000])

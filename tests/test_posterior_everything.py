@@ -242,7 +242,11 @@ def drawn(strategy, part, n_examples, tally):
 
 @pytest.mark.parametrize(
     ("part", "n_examples"),
-    [(0, 12), *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(100, 105))],
+    [
+        (0, 6),
+        pytest.param(0, 12, marks=pytest.mark.slow(seconds=15)),
+        *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(100, 105)),
+    ],
 )
 def test_posteriors_agree_with_themselves(part, n_examples, record_property):
     tally = Counter()

@@ -207,7 +207,7 @@ def test_a_dual_point_at_the_edge_of_two_domains(backend, excess):
     model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(10.0 * (1.0 + excess))])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-        fit = mc.fit(model, {"y": labels}, backend=backend, max_seconds=10.0)
+        fit = mc.fit(model, {"y": labels}, backend=backend, max_iter=100)
     assert fit.bound <= fit.objective + fit.allowed_excess
 
 
