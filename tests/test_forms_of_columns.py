@@ -247,24 +247,20 @@ def read_by_estimator(data):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("n_examples", [5, pytest.param(15, marks=pytest.mark.slow(seconds=8))])
-def test_models_tables_and_estimators_read_the_same_numbers(n_examples):
-    @settings(max_examples=n_examples)
-    @given(tables_of_numbers())
-    def holds(x):
-        columns = np.where(np.isnan(x), None, x.astype(object)).T.tolist()
-        table = {f"c{place}": column for place, column in enumerate(columns)}
-        for form in FRAMES.values():
-            frame = form(table)
-            for read in (read_by_model, read_by_declare, read_by_estimator):
-                np.testing.assert_array_equal(read(frame), x)
-        for form in ARRAYS.values():
-            np.testing.assert_array_equal(read_by_model(form(x)), x)
-            np.testing.assert_array_equal(read_by_estimator(form(x)), x)
-            with pytest.raises(mc.DataError, match="a DataFrame of pandas or polars"):
-                mc.declare(form(x))
-
-    holds()
+@settings(max_examples=15, deadline=None)
+@given(tables_of_numbers())
+def test_models_tables_and_estimators_read_the_same_numbers(x):
+    columns = np.where(np.isnan(x), None, x.astype(object)).T.tolist()
+    table = {f"c{place}": column for place, column in enumerate(columns)}
+    for form in FRAMES.values():
+        frame = form(table)
+        for read in (read_by_model, read_by_declare, read_by_estimator):
+            np.testing.assert_array_equal(read(frame), x)
+    for form in ARRAYS.values():
+        np.testing.assert_array_equal(read_by_model(form(x)), x)
+        np.testing.assert_array_equal(read_by_estimator(form(x)), x)
+        with pytest.raises(mc.DataError, match="a DataFrame of pandas or polars"):
+            mc.declare(form(x))
 
 
 @pytest.mark.parametrize("form", NO_NUMBERS)
