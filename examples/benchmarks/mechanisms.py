@@ -1,16 +1,19 @@
 """``mc.complete`` where entries are missing for nine reasons, beside entries missing at random.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/mechanisms.py [--tables iris wine ...]
-        [--mechanisms mar censored ...] [--seeds 0 1] [--again] [--page] [--out DIR]
+        [--mechanisms mar censored ...] [--seeds 0 1] [--methods missForest ...]
+        [--python gcimpute=/path/to/python ...] [--max-seconds 300] [--again] [--page [PART]]
+        [--out DIR]
 
-The tables are those of ``imputation.py`` that were used in development. For each mechanism of
-``mc.datasets.hide`` as many entries of each column are hidden at random, too. Each run is a line
-of ``runs.jsonl``, and what was run is not run again; ``--page`` writes the tables into
-docs/quality.md.
+The tables are those of ``imputation.py``, by default the ones that were used in development. For
+each mechanism of ``mc.datasets.hide`` as many entries of each column are hidden at random, too,
+for ``mc.complete``. Each run is a line of ``runs.jsonl``, and what was run is not run again;
+``--page`` writes the tables into docs/quality.md.
 """
 
 import argparse
 import pathlib
+import sys
 import warnings
 
 import numpy as np
@@ -18,32 +21,31 @@ from ablation import completed_run
 from ablation_tables import Case
 from compare import machine
 from hidden_tables import MECHANISMS, hidden_alike, hidden_by
-from imputation_scores import column_scores, score
-from imputers import method
-from mixed_tables import DEVELOPMENT, table, toy
+from imputation import is_done, run_once
+from imputation_scores import score
+from imputers import METHODS, method
+from mixed_tables import DEVELOPMENT, TABLES, table, toy
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs, seeds_of
+from scipy.stats import rankdata
 
 import mcframe as mc
 
-KEYS = ("table", "mechanism", "seed", "entries")
+KEYS = ("table", "mechanism", "seed", "method", "entries")
+OURS = "mc.complete"
 # The entries that a mechanism hides, and as many of each column at random.
 MEANT, ALIKE = "by the mechanism", "at random"
 SHARE = 0.3
-PEERS = ("KNNImputer", "IterativeImputer")
+PEERS = ("KNNImputer", "IterativeImputer", "missForest", "miceforest", "gcimpute")
 # Of columns with fewer hidden numbers no coverage is told.
 LEAST_HIDDEN = 50
 
 
 def measured(whole, given):
-    """What ``mc.complete`` says of hidden entries, how good it is, and scores of peers."""
+    """What ``mc.complete`` says of hidden entries, and how good it is."""
     run = completed_run(Case(whole, given))
     hidden = np.isnan(given.codes) & ~np.isnan(whole.codes)
-    run["hidden"] = float(hidden.sum() / np.sum(~np.isnan(whole.codes)))
-    for name in PEERS:
-        filled = given.codes_of(method(name).filled(given.frame()))
-        run[name] = score(column_scores(whole, given, filled))
-    return run
+    return run | {"hidden": float(hidden.sum() / np.sum(~np.isnan(whole.codes)))}
 
 
 def relative(run, alike, place):
@@ -94,10 +96,11 @@ def coverage(pairs, place):
 
 def pairs_of(runs, mechanism):
     """The runs of a mechanism, each with that of as many entries at random."""
-    known = {tuple(run[key] for key in KEYS): run for run in runs}
-    meant = [run for run in runs if run["mechanism"] == mechanism and run["entries"] == MEANT]
-    keys = [(run["table"], mechanism, run["seed"], ALIKE) for run in meant]
-    return [(run, known[key]) for run, key in zip(meant, keys, strict=True) if key in known]
+    ours = {tuple(run[key] for key in KEYS): run for run in runs if run["method"] == OURS}
+    meant = [run for run in ours.values() if run["mechanism"] == mechanism]
+    meant = [run for run in meant if run["entries"] == MEANT]
+    keys = [(run["table"], mechanism, run["seed"], OURS, ALIKE) for run in meant]
+    return [(run, ours[key]) for run, key in zip(meant, keys, strict=True) if key in ours]
 
 
 def row_of(runs, mechanism):
@@ -118,13 +121,30 @@ def row_of(runs, mechanism):
     ]
 
 
-def scores_of(runs, mechanism):
-    """The row of a mechanism in the table of methods: scores, and how often each is first."""
-    pairs = pairs_of(runs, mechanism)
-    keys = ("score", *PEERS)
-    firsts = [min(keys, key=lambda key: meant[key]) for meant, _ in pairs]
-    cells = [f"{mean_of(pairs, 0, key):.3f} ({firsts.count(key)})" for key in keys]
-    return [mechanism, *cells, str(len(pairs))]
+def scores_by_method(runs, mechanism, names):
+    """The scores of the hidden tables that every method here ran: an array, a column a method.
+
+    Of a failure it is infinite.
+    """
+    scores = {}
+    for run in runs:
+        if run["mechanism"] == mechanism and run["entries"] == MEANT:
+            value = score(run["columns"]) if "columns" in run else np.inf
+            scores.setdefault((run["table"], run["seed"]), {})[run["method"]] = value
+    whole = [by_name for by_name in scores.values() if by_name.keys() >= set(names)]
+    return np.array([[by_name[name] for name in names] for by_name in whole])
+
+
+def scores_of(runs, mechanism, names):
+    """The row of a mechanism in the table of methods: scores without failures, mean ranks."""
+    scores = scores_by_method(runs, mechanism, names)
+    ranks = rankdata(scores, axis=1).mean(axis=0)
+    cells = []
+    for of_method, rank in zip(scores.T, ranks, strict=True):
+        done = np.isfinite(of_method)
+        failed = "" if done.all() else f", {np.sum(~done)} failed"
+        cells.append(f"{np.mean(of_method[done]):.3f} ({rank:.2f}{failed})")
+    return [mechanism, *cells, str(len(scores))]
 
 
 def errors_by_table(runs, mechanism, names):
@@ -136,7 +156,8 @@ def errors_by_table(runs, mechanism, names):
 def lines(runs, about):
     """The report."""
     present = [name for name in MECHANISMS if pairs_of(runs, name)]
-    names = [name for name in DEVELOPMENT if any(run["table"] == name for run in runs)]
+    names = [name for name in TABLES if any(run["table"] == name for run in runs)]
+    methods = [m.name for m in METHODS if any(run["method"] == m.name for run in runs)]
     header = ["mechanism", "hidden", "error", "error of the constant", "score", "at random"]
     header += ["reported error", "at random", "intervals cover", "at random", "worst column"]
     return [
@@ -148,25 +169,62 @@ def lines(runs, about):
         "",
         *markdown(["mechanism", *names], [errors_by_table(runs, name, names) for name in present]),
         "",
-        "Scores of methods, and on how many of the tables with hidden entries each is first:",
+        "Scores of methods, and their mean ranks:",
         "",
         *markdown(
-            ["mechanism", "mc.complete", *PEERS, "tables"],
-            [scores_of(runs, name) for name in present],
+            ["mechanism", *methods, "tables"],
+            [scores_of(runs, name, methods) for name in present],
         ),
     ]
 
 
+def parsed(arguments):
+    """The options, and the interpreters by package."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=DEVELOPMENT)
+    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=MECHANISMS)
+    parser.add_argument("--methods", nargs="+", choices=(OURS, *PEERS), default=(OURS, *PEERS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--max-seconds", type=float, default=300.0, help="for a run of a peer")
+    parser.add_argument("--again", action="store_true", help="run what was run already, too")
+    parser.add_argument(
+        "--page",
+        nargs="?",
+        const="mechanisms",
+        metavar="PART",
+        help="write the tables into this part of docs/quality.md",
+    )
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("mechanisms-results"))
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a package's interpreter",
+    )
+    options = parser.parse_args(arguments)
+    return options, dict(pair.split("=", 1) for pair in options.python)
+
+
+def run_methods(runs, key, whole, given, options, interpreters):
+    """Run what has not been run on a table with entries hidden by a mechanism."""
+    for name in options.methods:
+        run = key | {"method": name, "entries": MEANT}
+        if name == OURS:
+            alike = hidden_alike(whole, given, key["seed"])
+            for entries, case in ((MEANT, given), (ALIKE, alike)):
+                run["entries"] = entries
+                if run not in runs:
+                    runs.add(run | measured(whole, case))
+        elif not is_done(runs.get(run), options.max_seconds):
+            chosen = method(name)
+            interpreter = interpreters.get(chosen.package, sys.executable)
+            runs.add(run | run_once(chosen, interpreter, whole, given, options.max_seconds))
+
+
 def main(arguments=None):
     """Run what has not been run, then write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", nargs="+", choices=DEVELOPMENT, default=DEVELOPMENT)
-    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=MECHANISMS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument("--page", action="store_true", help="write the tables into the page")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("mechanisms-results"))
-    options = parser.parse_args(arguments)
+    options, interpreters = parsed(arguments)
     warnings.simplefilter("ignore")
     runs = Runs(options.out, KEYS, options.again)
     mc.complete(toy().frame())  # which compiles what is compiled
@@ -175,15 +233,12 @@ def main(arguments=None):
         for name, whole in wholes.items():
             for how in options.mechanisms:
                 given = hidden_by(whole, how, SHARE, seed)
-                alike = hidden_alike(whole, given, seed)
-                for entries, case in ((MEANT, given), (ALIKE, alike)):
-                    run = dict(zip(KEYS, (name, how, seed, entries), strict=True))
-                    if run not in runs:
-                        runs.add(run | measured(whole, case))
+                key = {"table": name, "mechanism": how, "seed": seed}
+                run_methods(runs, key, whole, given, options, interpreters)
     report = lines(runs.latest(), machine())
     runs.write_table(report)
     if options.page:
-        write_part(DOCUMENT, "mechanisms", report)
+        write_part(DOCUMENT, options.page, report)
 
 
 if __name__ == "__main__":
