@@ -274,6 +274,22 @@ def test_mechanisms_are_compared_table_by_table(script):  # noqa: F811
     assert "| c |  |" in lines
 
 
+def test_methods_are_ranked_where_a_mechanism_hid_entries(script):  # noqa: F811
+    """On the tables that every method ran, failures last; comparisons at random do not count."""
+    mechanisms, names = script("mechanisms"), ("mc.complete", "missForest", "gcimpute")
+    scores = {"iris": (0.5, 0.6, None), "wine": (0.7, 0.5, 0.9), "cars": (0.1, 0.2)}
+    runs = []
+    for name, of_methods in scores.items():
+        key = {"table": name, "mechanism": "mar", "seed": 0, "entries": mechanisms.MEANT}
+        for method, value in zip(names, of_methods, strict=False):
+            run = {"failed": "no"} if value is None else {"columns": [["number", value, 1.0]]}
+            runs.append(key | {"method": method} | run)
+        runs.append(key | {"method": "mc.complete", "entries": mechanisms.ALIKE, "columns": []})
+    row = mechanisms.scores_of(runs, "mar", names)
+    cells = ["0.600 (1.50)", "0.550 (1.50)", "0.900 (3.00, 1 failed)"]
+    assert row == ["mar", *cells, "2"]
+
+
 def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # noqa: F811
     pages = script("pages")
     page = tmp_path / "page.md"
@@ -286,7 +302,7 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # n
 
 
 PARTS = ["imputation", "ablation", "multilabel", "ratings", "coverage", "certainty", "calibration"]
-PARTS += ["grouped", "many tables"]
+PARTS += ["grouped", "many tables", "mechanisms", "mechanisms-set-aside"]
 
 
 @pytest.mark.parametrize("part", [*PARTS, "numpyro"])
