@@ -1,7 +1,7 @@
 """Ratings of films: mcframe beside cmfrec, implicit, myfm and NumPyro, on the same splits.
 
     python examples/benchmarks/ratings.py [--seeds 0 1 2] [--methods posterior myfm ...]
-        [--again] [--page] [--quick] [--out DIR]
+        [--again] [--page [PART]] [--quick] [--out DIR]
 
 MovieLens 100k of ``$MCFRAME_DATA``. A tenth of the ratings is the test; a tenth of the others is
 the validation split, on which each method chooses among ``N_SETTINGS`` settings, once for the
@@ -83,8 +83,20 @@ def levels(table, settings):
         yield predictive(table, ratio)
 
 
+def sets(table, settings):
+    """Numbers, with the sets of rated films and of raters, which the table itself tells."""
+    for _ in settings:
+        yield predictive(table, **attributes({}, ("sets",)))
+
+
+def levels_and_sets(table, settings):
+    """The same of levels."""
+    for ratio in settings:
+        yield predictive(table, ratio, **attributes({}, ("sets",)))
+
+
 def levels_and_attributes(table, settings):
-    """The same with what is known of users and films, and the sets of films and users."""
+    """The same with what is known of users and films, too."""
     with np.load(find_file("movielens100k.npz"), allow_pickle=False) as archive:
         known = {name: archive[name] for name in archive}
     for side, size in zip(("user_", "item_"), table.shape, strict=True):
@@ -227,6 +239,8 @@ def implicit(table, settings):
 METHODS = {
     "mc.posterior": posterior,
     "mc.posterior, levels": levels,
+    "mc.posterior, rated sets": sets,
+    "mc.posterior, levels and rated sets": levels_and_sets,
     "mc.posterior, levels and attributes": levels_and_attributes,
     "mc.posterior, sampler": sampler,
     "mc.path": mcframe,
@@ -239,6 +253,8 @@ METHODS = {
 SETTINGS = {
     "mc.posterior": ["defaults"],
     "mc.posterior, levels": list(THRESHOLD_RATIOS),
+    "mc.posterior, rated sets": ["defaults"],
+    "mc.posterior, levels and rated sets": list(THRESHOLD_RATIOS),
     "mc.posterior, levels and attributes": list(THRESHOLD_RATIOS),
     "mc.posterior, sampler": list(itertools.product((8, 12), (80, 120))),
     "mc.path": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
@@ -399,7 +415,13 @@ def compare(arguments, description, methods, run_method, lines_of, part):
     parser.add_argument("--seeds", nargs="+", type=int, default=range(3))
     parser.add_argument("--methods", nargs="+", choices=list(methods), default=list(methods))
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument("--page", action="store_true", help="write the table into docs/quality.md")
+    parser.add_argument(
+        "--page",
+        nargs="?",
+        const=part,
+        metavar="PART",
+        help="write the table into this part of docs/quality.md",
+    )
     parser.add_argument("--quick", action="store_true", help="those of 80 films by 80 users")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(f"{part}-results"))
     options = parser.parse_args(arguments)
@@ -419,7 +441,7 @@ def compare(arguments, description, methods, run_method, lines_of, part):
     lines = lines_of(runs.latest())
     runs.write_table(lines)
     if options.page:
-        write_part(DOCUMENT, part, lines)
+        write_part(DOCUMENT, options.page, lines)
 
 
 def first_films(ratings, count):
