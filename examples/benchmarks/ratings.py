@@ -359,13 +359,13 @@ def sign_of(measure):
 
 
 def report(runs):
-    """A row a method: means over seeds."""
+    """A row a method that was run: means over seeds."""
     rows = []
     for name in METHODS:
         own = [run for run in runs if run["method"] == name]
         done = [run for run in own if "failed" not in run]
         if not done:
-            rows.append([name, *["–"] * 6, own[0]["failed"] if own else "not run"])
+            rows += [[name, *["–"] * 6, run["failed"]] for run in own[:1]]
             continue
         columns = (*MEASURES, "log density", "covered")
         cells = [f"{statistics.mean(run[each] for run in done):.4f}" for each in columns]
