@@ -287,6 +287,11 @@ def parsed(arguments):
     )
     parser.add_argument("--quick", action="store_true", help="tiny problems, few settings")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmark-results"))
+    return with_interpreters(parser, arguments)
+
+
+def with_interpreters(parser, arguments):
+    """The options of a parser with ``--python``, and the interpreters by package."""
     parser.add_argument(
         "--python",
         action="append",

@@ -19,12 +19,12 @@ import tempfile
 
 import imputation_report
 import numpy as np
-from compare import looked_up, machine
+from compare import looked_up, machine, with_interpreters
 from hidden_tables import masked
 from imputation_scores import column_scores
 from imputers import METHODS
 from mixed_tables import QUICK, SET_ASIDE, TABLES, table
-from pages import DOCUMENT, write_part
+from pages import DOCUMENT, add_page, write_part
 from runs import Runs
 
 HERE = pathlib.Path(__file__).parent
@@ -104,27 +104,14 @@ def parsed(arguments):
         help="run mcframe, too, on the tables that are set aside until it is finished",
     )
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument(
-        "--page",
-        nargs="?",
-        const="imputation",
-        metavar="PART",
-        help="write the tables into this part of docs/quality.md",
-    )
+    add_page(parser, "imputation")
     parser.add_argument("--quick", action="store_true", help="two tables, one share, one seed")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("imputation-results"))
-    parser.add_argument(
-        "--python",
-        action="append",
-        default=[],
-        metavar="NAME=PATH",
-        help="a package's interpreter",
-    )
-    options = parser.parse_args(arguments)
+    options, interpreters = with_interpreters(parser, arguments)
     options.tables = options.tables or (QUICK if options.quick else TABLES)
     options.seeds = options.seeds or ([0] if options.quick else range(5))
     options.shares = options.shares or ((0.3,) if options.quick else SHARES)
-    return options, dict(pair.split("=", 1) for pair in options.python)
+    return options, interpreters
 
 
 def main(arguments=None):

@@ -19,13 +19,13 @@ import warnings
 import numpy as np
 from ablation import completed_run
 from ablation_tables import Case
-from compare import machine
+from compare import machine, with_interpreters
 from hidden_tables import MECHANISMS, hidden_alike, hidden_by
 from imputation import is_done, run_once
 from imputation_scores import score
 from imputers import METHODS, method
 from mixed_tables import DEVELOPMENT, TABLES, table, toy
-from pages import DOCUMENT, markdown, write_part
+from pages import DOCUMENT, add_page, markdown, write_part
 from runs import Runs, seeds_of
 from scipy.stats import rankdata
 
@@ -187,23 +187,9 @@ def parsed(arguments):
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--max-seconds", type=float, default=300.0, help="for a run of a peer")
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument(
-        "--page",
-        nargs="?",
-        const="mechanisms",
-        metavar="PART",
-        help="write the tables into this part of docs/quality.md",
-    )
+    add_page(parser, "mechanisms")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("mechanisms-results"))
-    parser.add_argument(
-        "--python",
-        action="append",
-        default=[],
-        metavar="NAME=PATH",
-        help="a package's interpreter",
-    )
-    options = parser.parse_args(arguments)
-    return options, dict(pair.split("=", 1) for pair in options.python)
+    return with_interpreters(parser, arguments)
 
 
 def run_methods(runs, key, whole, given, options, interpreters):

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-__all__ = ["DOCUMENT", "markdown", "write_part"]
+__all__ = ["DOCUMENT", "add_page", "markdown", "write_part"]
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "quality.md"
 
@@ -11,6 +11,17 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "quality.md"
 def markdown(header, rows):
     """The lines of a table."""
     return ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)]
+
+
+def add_page(parser, part):
+    """The option to write tables into this part of the page, or into another one."""
+    parser.add_argument(
+        "--page",
+        nargs="?",
+        const=part,
+        metavar="PART",
+        help="write the tables into this part of docs/quality.md",
+    )
 
 
 def write_part(page, part, lines):

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from pages import DOCUMENT, markdown, write_part
+from pages import DOCUMENT, add_page, markdown, write_part
 from rating_folds import THRESHOLD_RATIOS, attributes, block_of
 from runs import Runs, seeds_of
 from scipy import sparse, stats
@@ -415,13 +415,7 @@ def compare(arguments, description, methods, run_method, lines_of, part):
     parser.add_argument("--seeds", nargs="+", type=int, default=range(3))
     parser.add_argument("--methods", nargs="+", choices=list(methods), default=list(methods))
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument(
-        "--page",
-        nargs="?",
-        const=part,
-        metavar="PART",
-        help="write the table into this part of docs/quality.md",
-    )
+    add_page(parser, part)
     parser.add_argument("--quick", action="store_true", help="those of 80 films by 80 users")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(f"{part}-results"))
     options = parser.parse_args(arguments)
