@@ -141,8 +141,8 @@ def complete(
     nonlinear : bool, optional
         Whether columns of the posterior are corrected by similar rows and by trees where that
         lowers errors; see below. By default they are in tables that allow it. False leaves the
-        correction out: it makes a fit take twice the time on average, and up to four times. True
-        warns where it has no effect.
+        correction out: it makes a fit take twice the time on average, three times with thousands
+        of rows, and up to six times. True warns where it has no effect.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
