@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import mcframe as mc
-from mcframe.numerics.boosted_trees import BoostedTrees
+from mcframe.numerics.boosted_trees import (
+    BINS,
+    LEAVES,
+    MANY_ROWS,
+    MORE_BINS,
+    MORE_LEAVES,
+    BoostedTrees,
+)
 from mcframe.posterior.row_corrections import ColumnCorrection
 from mcframe.tables import corrections
 
@@ -211,6 +218,22 @@ def test_trees_equal_those_of_scikit_learn():
         if loss == "gamma":
             predicted = np.exp(predicted)
         np.testing.assert_allclose(predicted, expected, rtol=1e-12)
+
+
+def test_trees_have_more_leaves_and_bins_of_many_rows():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((MANY_ROWS, 3))
+    y = np.sin(3.0 * x[:, 0]) * x[:, 1]
+    for n_rows, leaves, fewest, most in (
+        (MANY_ROWS - 1, LEAVES, 1, BINS - 1),
+        (MANY_ROWS, MORE_LEAVES, BINS, MORE_BINS - 1),
+    ):
+        trees = BoostedTrees.fitted(x[:n_rows], y[:n_rows], 0)
+        ends = np.append(trees.roots[1:], trees.features.size)
+        pairs = zip(trees.roots, ends, strict=True)
+        assert max(np.sum(trees.features[root:end] < 0) for root, end in pairs) == leaves
+        thresholds = [np.unique(trees.thresholds[trees.features == k]).size for k in range(3)]
+        assert fewest <= max(thresholds) <= most
 
 
 def test_equal_weights_are_none():

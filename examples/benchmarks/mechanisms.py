@@ -198,10 +198,9 @@ def run_methods(runs, key, whole, given, options, interpreters):
         run = key | {"method": name, "entries": MEANT}
         if name == OURS:
             alike = hidden_alike(whole, given, key["seed"])
-            for entries, case in ((MEANT, given), (ALIKE, alike)):
-                run["entries"] = entries
-                if run not in runs:
-                    runs.add(run | measured(whole, case))
+            for of_ours, case in ((run, given), (run | {"entries": ALIKE}, alike)):
+                if of_ours not in runs:
+                    runs.add(of_ours | measured(whole, case))
         elif not is_done(runs.get(run), options.max_seconds):
             chosen = method(name)
             interpreter = interpreters.get(chosen.package, sys.executable)

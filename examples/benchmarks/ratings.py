@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pages import DOCUMENT, add_page, markdown, write_part
@@ -41,6 +42,8 @@ N_SETTINGS, MOST, GOOD = 12, 10, 4.0
 MEASURES = ("rmse", "ndcg of all films", "ndcg of rated films")
 KEPT, LEVEL = 0.8, 0.9  # share of a chain's draws, and of intervals
 DRAWS = 100  # of a distribution that is known
+DEFAULTS = "defaults"  # the setting of what chooses nothing
+SETS = attributes({}, ("sets",))
 
 
 @dataclass
@@ -65,44 +68,28 @@ def normal(scores, sd):
     )
 
 
-def posterior(table, settings):
-    """Gaussian factors, effects of rows and columns and all variances learned, by defaults."""
-    for _ in settings:
-        yield predictive(table)
+def posterior(table, settings, **options):
+    """Gaussian factors, effects of rows and columns and all variances learned.
+
+    Of ratings as numbers, or as five levels for each distance of the thresholds.
+    """
+    for setting in settings:
+        yield predictive(table, None if setting == DEFAULTS else setting, **options)
 
 
 def sampler(table, settings):
-    """The same by draws from the exact posterior, of several numbers of factors and sweeps."""
+    """Draws from the exact posterior, of several numbers of factors and sweeps."""
     for n_factors, sweeps in settings:
         yield predictive(table, factors=n_factors, method="sampler", max_iter=sweeps)
 
 
-def levels(table, settings):
-    """Ratings as five levels, of several distances of the thresholds."""
-    for ratio in settings:
-        yield predictive(table, ratio)
-
-
-def sets(table, settings):
-    """Numbers, with the sets of rated films and of raters, which the table itself tells."""
-    for _ in settings:
-        yield predictive(table, **attributes({}, ("sets",)))
-
-
-def levels_and_sets(table, settings):
-    """The same of levels."""
-    for ratio in settings:
-        yield predictive(table, ratio, **attributes({}, ("sets",)))
-
-
 def levels_and_attributes(table, settings):
-    """The same with what is known of users and films, too."""
+    """Of levels, with what is known of users and films, and who rated which film."""
     with np.load(find_file("movielens100k.npz"), allow_pickle=False) as archive:
         known = {name: archive[name] for name in archive}
     for side, size in zip(("user_", "item_"), table.shape, strict=True):
         known |= {name: known[name][:size] for name in known if name.startswith(side)}
-    for ratio in settings:
-        yield predictive(table, ratio, **attributes(known, ("known", "sets")))
+    yield from posterior(table, settings, **attributes(known, ("known", "sets")))
 
 
 def predictive(table, ratio=None, **options):
@@ -238,9 +225,9 @@ def implicit(table, settings):
 
 METHODS = {
     "mc.posterior": posterior,
-    "mc.posterior, levels": levels,
-    "mc.posterior, rated sets": sets,
-    "mc.posterior, levels and rated sets": levels_and_sets,
+    "mc.posterior, levels": posterior,
+    "mc.posterior, rated sets": partial(posterior, **SETS),
+    "mc.posterior, levels and rated sets": partial(posterior, **SETS),
     "mc.posterior, levels and attributes": levels_and_attributes,
     "mc.posterior, sampler": sampler,
     "mc.path": mcframe,
@@ -251,9 +238,9 @@ METHODS = {
 }
 # Weights descend, as paths do.
 SETTINGS = {
-    "mc.posterior": ["defaults"],
+    "mc.posterior": [DEFAULTS],
     "mc.posterior, levels": list(THRESHOLD_RATIOS),
-    "mc.posterior, rated sets": ["defaults"],
+    "mc.posterior, rated sets": [DEFAULTS],
     "mc.posterior, levels and rated sets": list(THRESHOLD_RATIOS),
     "mc.posterior, levels and attributes": list(THRESHOLD_RATIOS),
     "mc.posterior, sampler": list(itertools.product((8, 12), (80, 120))),
