@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import re
 import signal
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -35,6 +37,47 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("mcframe")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave most cases of tests with the marker ``some`` to the slow ones.
+
+    The others have every value of every parameter once: the first values of all of them together,
+    then the second ones, and the shorter lists of values begin again when they end. A number tells
+    how many values of a parameter there are among them, a list which ones.
+    """
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("some") and not item.get_closest_marker("slow"):
+            tests[item.parent.nodeid, item.originalname].append(item)
+    for cases in tests.values():
+        marker, places, chosen = cases[0].get_closest_marker("some"), [], []
+        for names in parameters_together(cases[0]):
+            # Values of one list are the same objects in all cases.
+            keys = [tuple(id(case.callspec.params[name]) for name in names) for case in cases]
+            values = list(dict.fromkeys(keys))
+            places.append([values.index(key) for key in keys])
+            [wanted] = [marker.kwargs[name] for name in names if name in marker.kwargs] or [None]
+            if isinstance(wanted, list):
+                chosen.append([k for k in wanted if k < len(values)] or [0])
+            else:
+                chosen.append(range(len(values))[:wanted])
+        often = {
+            tuple(values[k % len(values)] for values in chosen)
+            for k in range(max(map(len, chosen)))
+        }
+        for case, of_case in zip(cases, zip(*places, strict=True), strict=True):
+            if of_case not in often:
+                case.add_marker(pytest.mark.slow(*marker.args))
+
+
+def parameters_together(item):
+    """The names of the parameters of a test, those of one list of values together."""
+    lists = [marker.args[0] for marker in item.iter_markers("parametrize")]
+    lists = [re.findall(r"\w+", names) if isinstance(names, str) else names for names in lists]
+    rest = set(item.callspec.params) - {name for names in lists for name in names}
+    return [*lists, *([name] for name in sorted(rest))]
 
 
 def pytest_terminal_summary(terminalreporter):

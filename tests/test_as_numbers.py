@@ -135,6 +135,7 @@ def test_the_columns_of_the_block_are_named_by_their_values():
 
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
 @pytest.mark.parametrize("kind", ["label", "class", "levels"])
+@pytest.mark.some(1.3, kind=1)
 def test_probabilities_depend_on_what_is_known_of_a_row(kind):
     """Rows of which nothing is known have the shares; others errors as often as they are said."""
     rng = np.random.default_rng(0)
@@ -160,6 +161,7 @@ def test_probabilities_depend_on_what_is_known_of_a_row(kind):
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.some(0.1, seed=12)
 def test_slope_and_offsets_are_those_of_a_general_solver(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k, n = int(rng.choice([2, 3, 6, 40])), int(rng.choice([1, 5, 60, 400]))

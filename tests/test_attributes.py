@@ -115,6 +115,7 @@ def test_noise_as_attributes_loses_next_to_nothing():
     "likelihood", [mc.Gaussian(variance=None), mc.Bernoulli(), mc.Poisson(), mc.Ordinal(3)]
 )
 @pytest.mark.parametrize("prior", [mc.NuclearNorm(), mc.NuclearNorm(2.0)])
+@pytest.mark.some(0.3)
 def test_the_bound_rises(likelihood, prior):
     y, _, F, G = table(4, n=80, d=60)
     if isinstance(likelihood, mc.Bernoulli):

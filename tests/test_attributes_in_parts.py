@@ -56,6 +56,7 @@ def check_same(found, whole, data, row_attributes):
 
 
 @pytest.mark.parametrize("word", WORDS, ids=repr)
+@pytest.mark.some(0.5, word=2)
 def test_arrays_of_all_rows_are_cut_as_the_data_are(word):
     model, y, attributes, G = model_and_data(word)
     options = {"factors": 3, "max_iter": 8, "column_attributes": G}

@@ -137,6 +137,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 
 @pytest.mark.parametrize("name", RISKS)
+@pytest.mark.some(0.1)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
     monkeypatch.setattr(programs, "STORED_NUMBERS", 0)
     problem = bound(name, **options)
@@ -150,6 +151,7 @@ def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
 
 
 @pytest.mark.parametrize("name", LOGISTIC)
+@pytest.mark.some(0.1)
 def test_gradients_that_do_not_fit_are_computed_anew(name, options, monkeypatch):
     problem, latent = bound(name, **options), point(bound(name, **options))
     judged = []
@@ -197,6 +199,7 @@ def test_gradients_in_32_bits_stay_in_their_domain(name):
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("formed", [True, False])
 @pytest.mark.parametrize("name", LOGISTIC)
+@pytest.mark.some(0.02)
 def test_half_a_sweep_lowers_the_objective(name, by_rows, formed, options, monkeypatch):
     """By Newton's equations, and by the highest curvature where these are too large."""
     if not formed:
@@ -211,6 +214,7 @@ def test_half_a_sweep_lowers_the_objective(name, by_rows, formed, options, monke
 
 
 @pytest.mark.parametrize(("name", "options"), [*zip(RISKS, OPTIONS * 2, strict=True)])
+@pytest.mark.some(0.2)
 def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
     model, data = problem_of(name, **options)
     found = mc.fit(model, data, tol=1e-7)

@@ -79,6 +79,7 @@ def least_by_brute_force(entries, column, ridge, about):
     ],
 )
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.word))
+@pytest.mark.some(0.03)
 def test_no_constant_loses_less(entry, decades, with_offsets, ridge):
     entries = entries_of(entry, 0, decades, with_offsets)
     constants = best_constants_of_entries(entries, ridge)

@@ -43,6 +43,7 @@ def test_alternating_beside_extreme_exposures(exposure, weight):
     ],
     ids=["half-open", "box", "max norm", "two balls"],
 )
+@pytest.mark.some(0.1)
 def test_equalities_with_effects_beside_sets(terms, effects, backend):
     """Z = x with all effects 0 is feasible."""
     model = mc.Model([mc.Block("x", mc.Equality(), **effects)], terms)
@@ -79,6 +80,7 @@ def test_an_equality_whose_values_are_alike():
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-9, 1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("word", [mc.Equality(), mc.Gaussian()], ids=["equality", "gaussian"])
+@pytest.mark.some(0.2)
 def test_sets_are_met_as_exactly_at_every_scale(word, scale):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((6, 4))

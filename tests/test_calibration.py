@@ -85,6 +85,7 @@ def test_sums_are_those_of_what_is_predicted(effects, offset, standardize, weigh
 
 @pytest.mark.parametrize("main", [mc.NuclearBall(4.0), mc.MaxNorm(0.5), mc.Ridge(0.4)], ids=repr)
 @pytest.mark.parametrize("weight", [None, 5.0])
+@pytest.mark.some(0.3)
 def test_beside_every_main_regularizer(main, weight):
     block = mc.Block("x", mc.Huber(1.0), bias=True)
     term = mc.Calibration("x", MEAN, np.full((1, D), 7.0), weight=weight)
@@ -228,6 +229,7 @@ WITH_BIAS = [name for name in WORDS if name not in ("levels", "risks")]
 @pytest.mark.parametrize(
     ("name", "bias"), [(name, False) for name in WORDS] + [(name, True) for name in WITH_BIAS]
 )
+@pytest.mark.some(0.2)
 def test_sums_of_predictors_are_declared(name, bias, weight):
     word, table = WORDS[name]
     width = table.shape[1] * word.width

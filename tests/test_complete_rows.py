@@ -233,6 +233,11 @@ def supported():
     return frame.mask(rng.random(frame.shape) < 0.1)
 
 
+@pytest.fixture(scope="module")
+def completed_supported(supported):
+    return mc.complete(supported)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "bounds", "support"),
     [
@@ -243,9 +248,9 @@ def supported():
     ],
 )
 def test_numbers_outside_of_a_detected_support_are_never_taken_in_silence(
-    supported, name, value, bounds, support
+    supported, completed_supported, name, value, bounds, support
 ):
-    completed = mc.complete(supported)
+    completed = completed_supported
     new = supported.iloc[:4].assign(**{name: [value, np.nan, value, supported[name].max()]})
     with pytest.warns(UserWarning, match="numbers outside of what") as said:
         found = completed.complete_rows(new)

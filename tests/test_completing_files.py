@@ -77,6 +77,7 @@ def assert_tables_agree(found, wanted, rtol=1e-7):
 
 @pytest.mark.parametrize("n_rows", [1, 7, 1000])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.some(0.6, seed=1)
 def test_parts_of_any_length_are_filled_as_the_table_is(tmp_path, parts_of, seed, n_rows):
     frame = mixed(seed)
     rows = ParquetRows.of(written(frame, tmp_path / "rows.parquet"))
@@ -108,6 +109,7 @@ def test_trees_fill_parts_as_the_table_but_for_features_at_a_threshold(tmp_path,
 
 
 @pytest.mark.parametrize("n_rows", [1, 7])
+@pytest.mark.some(0.7, n_rows=1)
 def test_relations_conditions_weights_and_dates_go_in_parts(tmp_path, parts_of, n_rows):
     rng = np.random.default_rng(1)
     x = np.exp(rng.standard_normal((80, 3)))
@@ -135,6 +137,7 @@ def test_relations_conditions_weights_and_dates_go_in_parts(tmp_path, parts_of, 
 
 
 @pytest.mark.parametrize("n_rows", [1, 7])
+@pytest.mark.some(1, n_rows=1)
 def test_cells_with_limits_agree_to_what_their_moments_are_iterated_to(tmp_path, parts_of, n_rows):
     """All rows of a part take the sweeps of the one that needs most, to 1e-3 deviations."""
     rng = np.random.default_rng(1)

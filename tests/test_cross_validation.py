@@ -153,6 +153,7 @@ def noisy_tables():
 
 
 @pytest.mark.parametrize(("word", "table"), list(noisy_tables()))
+@pytest.mark.some(0.7, word=1)
 def test_the_default_tolerance_chooses_as_exact_fits_do(word, table):
     model = mc.Model([mc.Block("y", word, bias=True)], [mc.NuclearNorm(1.0)])
     options = {

@@ -219,6 +219,7 @@ def test_numbers_are_predicted_within_their_bounds(dtype):
         *(pytest.param("optimum", scale, marks=pytest.mark.slow) for scale in (1e-310, 1e307)),
     ],
 )
+@pytest.mark.some(0.5, scale=[0, 3])
 def test_numbers_whose_squares_overflow_or_vanish(method, scale):
     rng = np.random.default_rng(0)
     z = rng.standard_normal(40)
@@ -607,6 +608,7 @@ def test_columns_that_stand_in_no_block_are_not_predicted():
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.some(0.6)
 def test_dates_are_predicted_as_dates(library, zone):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(60)
@@ -983,6 +985,7 @@ SCALES = {"agree": (1, 5), "mood": (-3, 3), "children": (0, 4), "sex": (1, 2)}
 
 @pytest.mark.parametrize("of", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 @pytest.mark.parametrize("method", ["posterior", "optimum"])
+@pytest.mark.some(0.4)
 def test_gaps_of_a_scale_are_filled_with_its_levels(of, method):
     frame = scales()
     answer = mc.complete(of(frame), method=method)

@@ -145,6 +145,7 @@ def with_all_libraries(tmp_path_factory):
 
 
 @pytest.mark.parametrize("libraries", [("pyarrow",), ("pyarrow", "polars")])
+@pytest.mark.some(3.5, libraries=[1])
 def test_csv_needs_no_pyarrow(place, libraries, with_all_libraries):
     parquet = ["impute", "table.csv", "--out", "done.parquet"]
     written, said = completed_and_predicted(libraries, parquet)

@@ -43,6 +43,7 @@ def cases():
 
 @pytest.mark.parametrize("weight", [1e-3, 0.1, 30.0])
 @pytest.mark.parametrize(("word", "table", "effects"), list(cases()))
+@pytest.mark.some(0.1)
 def test_a_ridge_on_effects_reaches_the_reference(word, table, effects, weight):
     block = mc.Block("y", word, weight=2.0, reduce="mean", effects_weight=weight, **effects)
     model = mc.Model([block], [mc.NuclearNorm(0.05)])

@@ -78,6 +78,7 @@ def test_intervals_hold_what_they_say_where_folds_see_too_little(monkeypatch):
     assert coverage(FEW) > 0.97
 
 
+@pytest.mark.slow(seconds=3)
 def test_intervals_stay_where_there_are_rows_enough(monkeypatch):
     covered = coverage(ENOUGH)
     assert 0.88 < covered < 0.92

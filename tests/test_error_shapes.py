@@ -118,6 +118,7 @@ def share_within(ends, drawn, missing):
 
 
 @pytest.mark.parametrize("kind", ["number", "exponential", "whole", "beside 0"])
+@pytest.mark.some(1.2, kind=2)
 def test_intervals_are_quantiles_of_draws_and_filled_numbers_their_means(kind):
     _, given = heavy_tailed(300, 7, kind)
     completed = mc.complete(given, nonlinear=False)

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import mcframe as mc
 from mcframe.estimators import (
@@ -32,7 +32,25 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([MatrixCompletionImputer()])
+# Checks that fit several times, of which scikit-learn has a shorter form.
+SELDOM = ("pickle", "data_not_an_array", "preserve_dtypes", "pipeline_consistency", "general")
+
+
+def name_of(check):
+    return getattr(check, "func", check).__name__
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(
+            *pair,
+            marks=[pytest.mark.slow(seconds=1)] * name_of(pair[1]).endswith(SELDOM),
+            id=f"{name_of(pair[1])}-{k}",
+        )
+        for k, pair in enumerate(estimator_checks_generator(MatrixCompletionImputer()))
+    ],
+)
 def test_scikit_learn_checks_with_all_defaults(estimator, check):
     check(estimator)
 

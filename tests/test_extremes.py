@@ -114,6 +114,7 @@ ALIKE = np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, np.nan, 0.0], [0.0, 1.
     ],
     ids=repr,
 )
+@pytest.mark.some(0.1)
 def test_columns_all_zero_and_all_one(word, effects):
     fit = fitted(word, ALIKE, tol=1e-5, **effects)
     predicted = fit.predict("y")

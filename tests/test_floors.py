@@ -1,6 +1,7 @@
 """The house: imports run downwards, siblings of the vocabulary never meet, files stay small."""
 
 import ast
+import json
 import pathlib
 import re
 import subprocess
@@ -47,8 +48,6 @@ FLOORS = {
 ENTRY_POINTS = ("__init__.py", "__main__.py", "commands/", "datasets/__init__.py", "partitions/")
 # Folders that can be deleted with what stands above them.
 SEPARATE = ("partitions", "tables,estimators", "posterior", "plots", "commands", "papers")
-# Of these, those that are deleted under the slow marker alone: programs and pages, not parts.
-DELETED_SELDOM = ("commands", "papers")
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -137,11 +136,11 @@ def test_files_have_names_of_their_own():
     assert len({name for name in names if names.count(name) > 1}) <= 4
 
 
-def run_without(folders, *tests):
+def run_without(*arguments):
     """What ``without.py`` prints, or its errors."""
     script = pathlib.Path(__file__).with_name("without.py")
     ran = subprocess.run(
-        [sys.executable, str(script), folders, *tests],
+        [sys.executable, str(script), *arguments],
         cwd=ROOT.parent,
         capture_output=True,
         text=True,
@@ -151,24 +150,24 @@ def run_without(folders, *tests):
     return ran.stdout
 
 
-@pytest.mark.parametrize(
-    "folders",
-    [
-        pytest.param(name, marks=[pytest.mark.slow(seconds=3)] * (name in DELETED_SELDOM))
-        for name in SEPARATE
-    ],
-)
-def test_a_folder_can_be_deleted_with_what_stands_above_it(folders):
+@pytest.fixture(scope="module")
+def lines_gone():
+    """The lines of the entry point that go with a folder and what stands above it."""
+    return dict(zip(SEPARATE, json.loads(run_without(*SEPARATE)), strict=True))
+
+
+@pytest.mark.parametrize("folders", SEPARATE)
+def test_a_folder_can_be_deleted_with_what_stands_above_it(folders, lines_gone):
     """The lines of the entry point that have to go with it import nothing below it."""
     lowest = min(FLOORS[name] for name in folders.split(","))
-    for line in run_without(folders).splitlines():
+    for line in lines_gone[folders]:
         names = re.findall(r"mcframe\.(\w+)|from mcframe import (\w+)", line)
         assert all(FLOORS[one or other] >= lowest for one, other in names), line
 
 
 @pytest.mark.slow(seconds=13)
 def test_tests_of_the_core_pass_without_all_that_stands_above_it():
-    run_without(",".join(SEPARATE), "tests/test_fit.py", "tests/test_operators.py")
+    run_without("--tests", ",".join(SEPARATE), "tests/test_fit.py", "tests/test_operators.py")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

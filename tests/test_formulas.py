@@ -190,6 +190,11 @@ def test_draws_keep_the_terms_of_a_formula():
         assert not table.isna().to_numpy().any()
 
 
+@pytest.fixture(scope="module")
+def completed_numbers():
+    return mc.complete(holes(frame_of(), 1)[["x1", "x2", "y"]])
+
+
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
@@ -200,10 +205,9 @@ def test_draws_keep_the_terms_of_a_formula():
         (["x1:x2:y"], "none is left to be explained"),
     ],
 )
-def test_wrong_terms_are_named(terms, message):
-    completed = mc.complete(holes(frame_of(), 1)[["x1", "x2", "y"]])
+def test_wrong_terms_are_named(terms, message, completed_numbers):
     with pytest.raises(mc.ModelError, match=message):
-        completed.draws(2, terms=terms)
+        completed_numbers.draws(2, terms=terms)
 
 
 @pytest.mark.slow
@@ -243,15 +247,20 @@ def test_what_is_no_completed_table_has_a_message_that_says_how(given):
         mc.pool.formula("y ~ x1", [frame_of().assign(x1=np.nan)] * 2)
 
 
-@pytest.mark.parametrize(
-    "term", ["C(town, Treatment('b')):x1", "I(town == 'b'):x1", "open**2:x1", "I(x1^2):town"]
-)
-def test_terms_name_values_of_categories_in_draws_as_in_tables(term):
-    """What a formula may be asked of a list of tables it may be asked of a completion."""
+@pytest.fixture(scope="module")
+def completed_categories():
     frame = frame_of(n=120).drop(columns=["day", "a b"])
     frame.loc[::3, "y"] = np.nan
     frame["open"] = frame["open"].astype("boolean").mask(np.arange(120) % 5 == 1)
-    completed = mc.complete(frame)
+    return mc.complete(frame)
+
+
+@pytest.mark.parametrize(
+    "term", ["C(town, Treatment('b')):x1", "I(town == 'b'):x1", "open**2:x1", "I(x1^2):town"]
+)
+def test_terms_name_values_of_categories_in_draws_as_in_tables(term, completed_categories):
+    """What a formula may be asked of a list of tables it may be asked of a completion."""
+    completed = completed_categories
     pooled = mc.pool.formula(f"y ~ x1 + {term}", completed, m=2)
     tables = completed.draws(2, terms=[term])
     again = mc.pool.formula(f"y ~ x1 + {term}", tables)

@@ -348,6 +348,7 @@ VERBS_OF_LIBRARIES = [
 @pytest.mark.parametrize(
     "with_gaps", [False, pytest.param(True, marks=pytest.mark.slow(seconds=8))]
 )
+@pytest.mark.some(0.5)
 def test_tables_hint_at_triples_where_a_frame_lists_entries(verb, library, keys, with_gaps):
     of = LIBRARIES[library]
     frame = long_list(["user", "item", "rating"])

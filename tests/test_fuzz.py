@@ -157,7 +157,7 @@ def report(tally, record_property):
 def test_a_few_random_calls(verb, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tally = Tally()
-    draw_cases(tally, 0, 3, [verb])
+    draw_cases(tally, 0, 2, [verb])
     assert not tally.faults, "\n\n".join(tally.faults.values())
 
 

@@ -53,6 +53,7 @@ EVERYWHERE = [-99, -9.5, "Refused", "1900-01-01"]
     ],
     ids=["pandas", "nullable", "polars", "pyarrow"],
 )
+@pytest.mark.some(0.8)
 def test_declared_gaps_are_filled_as_gaps_are(library, missing):
     gaps, coded = survey()
     wanted = mc.complete(library(gaps), TYPES)

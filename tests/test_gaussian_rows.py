@@ -531,8 +531,9 @@ def run_weighty(n_examples, part, record_property):
     assert known >= 0.98 * statuses.total()
 
 
-def test_rows_of_any_unit_weight_and_ridge_are_certified(record_property):
-    run_weighty(100, 1, record_property)
+@pytest.mark.parametrize("n", [30, pytest.param(100, marks=pytest.mark.slow(seconds=1))])
+def test_rows_of_any_unit_weight_and_ridge_are_certified(n, record_property):
+    run_weighty(n, 1, record_property)
 
 
 @pytest.mark.slow
@@ -603,8 +604,9 @@ def run_rows_with_effects(n_examples, part, record_property):
     assert solved >= 0.8 * statuses.total()
 
 
-def test_rows_with_effects_of_any_unit_and_variance_are_certified(record_property):
-    run_rows_with_effects(30, 1, record_property)
+@pytest.mark.parametrize("n", [10, pytest.param(30, marks=pytest.mark.slow(seconds=3))])
+def test_rows_with_effects_of_any_unit_and_variance_are_certified(n, record_property):
+    run_rows_with_effects(n, 1, record_property)
 
 
 @pytest.mark.slow

@@ -150,10 +150,10 @@ def test_draws_have_the_moments_of_the_posterior():
     rows = RowMixture(np.zeros(1), np.zeros((1, 3)), within[None])
     of_means = RowMixture(np.zeros(1), np.zeros((1, 6)), between[None])
     in_groups = RowsInGroups.of_new_groups(rows, of_means, 6).conditioned(table)
-    draws = in_groups.drawn(table, rng, 4000)
+    draws = in_groups.drawn(table, rng, 2000)
     cells = in_groups.conditionals(table)
     sds = np.sqrt(cells.variances[0])
-    assert np.max(np.abs(draws.mean(axis=0) - cells.means[0]) / sds) < 5.0 / np.sqrt(4000)
+    assert np.max(np.abs(draws.mean(axis=0) - cells.means[0]) / sds) < 5.0 / np.sqrt(2000)
     np.testing.assert_allclose(draws.std(axis=0) / sds, 1.0, atol=0.08)
     # Rows of a group deviate together.
     pair = np.flatnonzero(groups == groups[0])[:2]

@@ -17,7 +17,7 @@ def test_likelihood(entry):
 
 @pytest.mark.core
 @pytest.mark.parametrize("term", TERMS, ids=repr)
-@pytest.mark.parametrize("shape", [(5, 4), (3, 6), (1, 4), (4, 1)])
+@pytest.mark.parametrize("shape", [(3, 6), (4, 1)])  # others in test_laws_in_other_shapes.py
 def test_term(term, shape):
     mc.laws.check_regularizer(term, shape=shape, scale=2.0)
 

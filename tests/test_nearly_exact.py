@@ -26,6 +26,7 @@ def low_rank(shape=(40, 6), rank=3, share=0.7, state=0):
 @pytest.mark.parametrize("scale", [1e3, 1e6, 1e9, 1e12])
 @pytest.mark.parametrize("loss", [mc.Gaussian(), mc.Huber(1.0), mc.Gaussian(1e-4)], ids=repr)
 @pytest.mark.parametrize("effects", [{}, {"bias": True}])
+@pytest.mark.some(0.2)
 def test_a_small_weight_is_certified_soon(scale, loss, effects):
     z, seen = low_rank()
     model = mc.Model([mc.Block("x", loss, **effects)], [mc.NuclearNorm(0.5)])

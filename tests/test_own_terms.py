@@ -158,6 +158,7 @@ WEIGHTED = {name: terms for name, terms in CASES.items() if weighted(terms[0])}
 
 
 @pytest.mark.parametrize("terms", WEIGHTED.values(), ids=WEIGHTED)
+@pytest.mark.some(0.8, terms=[0, 1, 2, 3, 4, 8, 9, 10, 11])
 def test_paths_and_folds_take_them(terms, tmp_path):
     data = {"y": table_of_rank_two(0, SHAPE)}
     has_start = not isinstance(terms[0], mc.GaussianRows)

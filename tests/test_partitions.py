@@ -94,6 +94,7 @@ def fits_of(model, data, counts, tol=1e-6, **options):
     ],
 )
 @pytest.mark.parametrize("tol", [1e-5, pytest.param(1e-6, marks=pytest.mark.slow)])
+@pytest.mark.some(0.5, kind=[0, 1, 2, *range(5, 13)])
 def test_a_fit_of_partitions_is_the_fit_of_the_table(kind, effects, tol):
     small = {"n_rows": 24, "n_columns": 8} if effects == "both kinds" else {}
     model, x = model_of(kind, effects), table(kind, **small)
@@ -187,6 +188,7 @@ def test_blocks_side_by_side_with_weights_and_means():
     "effects", [pytest.param("none", marks=pytest.mark.slow(seconds=2)), "biases"]
 )
 @pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.some(0.7, kind=2)
 def test_standard_units_are_those_of_whole_columns(kind, effects):
     x = table(kind)
     weights = sp.csr_array(

@@ -175,6 +175,7 @@ def test_sums_by_tasks_have_the_bits_of_sums_here(threads, monkeypatch, n_partit
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 3, 5])
+@pytest.mark.some(0.5, n_partitions=[1, 2])
 def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypatch, n_partitions):
     monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
     monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
@@ -192,6 +193,7 @@ def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypa
         ("gaussian", "ridge on both kinds"),
     ],
 )
+@pytest.mark.some(3.5, kind=[0, 3])
 def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind, effects):
     """Not from each partition, in any round of a fit; and their bits are those of one process."""
     monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)

@@ -131,7 +131,7 @@ def test_quantiles_of_counts_and_durations_over_orders_of_magnitude(likelihood, 
 def test_densities_of_locations_integrate_to_the_distribution(likelihood, sd):
     found = distribution(likelihood, 2.0, sd, units=np.array([10.0]))
     [low], [high] = found.quantile(0.05), found.quantile(0.95)
-    points = np.linspace(low, high, 2001)
+    points = np.linspace(low, high, 501)
     density = np.exp([found.log_density(np.array([y]))[0] for y in points])
     np.testing.assert_allclose(np.trapezoid(density, points), 0.9, atol=2e-3)
     noise = likelihood.response_variance(np.zeros(1))[0]

@@ -276,7 +276,11 @@ def attributes_of(model, data, number):
 
 @pytest.mark.parametrize(
     ("part", "n_examples"),
-    [(0, 6), *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(300, 303))],
+    [
+        (0, 3),
+        pytest.param(0, 6, marks=pytest.mark.slow(seconds=4)),
+        *(pytest.param(k, 200, marks=pytest.mark.slow) for k in range(300, 303)),
+    ],
 )
 def test_attributes_stand_beside_everything(part, n_examples):
     tally = Counter()
@@ -302,7 +306,10 @@ def test_attributes_stand_beside_everything(part, n_examples):
 
 @pytest.mark.parametrize(
     ("part", "n_examples"),
-    [(1, 40), *(pytest.param(k, 300, marks=pytest.mark.slow) for k in range(200, 203))],
+    [
+        (1, 40),
+        *(pytest.param(k, 300, marks=pytest.mark.slow) for k in range(200, 203)),
+    ],
 )
 def test_models_of_everything_are_refused_by_name_or_answered(part, n_examples, record_property):
     tally = Counter()

@@ -160,6 +160,7 @@ def falls(drawn, sweeps=25):
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.some(0.05, seed=20)
 def test_the_bound_never_falls(seed):
     assert falls(case(seed)) <= 1.0
 
@@ -667,6 +668,7 @@ def test_threads_do_not_change_a_bit(is_dense, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.some(0.2, seed=4)
 def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
     """Rows conditioned on their own data have the moments that they have in the fit."""
     drawn = case(

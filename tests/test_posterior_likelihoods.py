@@ -586,8 +586,9 @@ KINDS_OF_Z = {
 }
 
 
-@pytest.mark.parametrize("method", ["variational", "sampler"])
+@pytest.mark.parametrize("method", ["sampler", "variational"])
 @pytest.mark.parametrize("kind", list(KINDS_OF_Z))
+@pytest.mark.some(1)
 def test_intervals_of_predictors_and_means_are_those_of_z(kind, method):
     """By draws of z: what intervals hold, and the law of total variance."""
     rng = np.random.default_rng(0)

@@ -24,6 +24,7 @@ def client():
 
 
 @pytest.mark.parametrize("word", [LEARNED, mc.Bernoulli(), mc.Ordinal(3), mc.Poisson()], ids=repr)
+@pytest.mark.some(0.9, word=[0, 2])
 def test_workers_give_the_bits_of_one_process(client, word, monkeypatch):
     effects = {} if isinstance(word, mc.Ordinal) else {"bias": True, "row_effects": True}
     model, data = model_of(word, **effects), RowsInMemory({"x": table(word)}, 4)

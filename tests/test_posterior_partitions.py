@@ -148,7 +148,7 @@ def test_partitions_have_the_posterior_of_the_table(word):
 @pytest.mark.parametrize(
     "seed",
     [
-        pytest.param(k, marks=[pytest.mark.slow(seconds=22 if k == 2 else 2)] * (k % 4 != 0))
+        pytest.param(k, marks=[pytest.mark.slow(seconds=22 if k == 2 else 2)] * (k % 8 != 0))
         for k in range(24)
     ],
 )

@@ -243,6 +243,7 @@ def test_counts_say_what_their_noise_amounts_to_in_large_tables(monkeypatch):
     ],
     ids=repr,
 )
+@pytest.mark.some(0.8, likelihood=[0, 1, 3, 4, 5, 6])
 def test_intervals_hold_the_truth(likelihood, deviation, least):
     shares = []
     for seed in range(12):

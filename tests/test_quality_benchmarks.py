@@ -215,6 +215,7 @@ def test_the_command_goes_on_and_says_what_is_absent_and_set_aside(tmp_path):
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 3
 
 
+@pytest.mark.slow(seconds=6)
 def test_runs_that_take_too_long_are_ended(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--tables", "linnerud", "--methods", "missForest"]
     printed("imputation.py", *chosen, "--max-seconds", "0.01")
@@ -335,6 +336,7 @@ needs_data = pytest.mark.skipif(
 
 
 @needs_data
+@pytest.mark.slow(seconds=4)
 def test_labels_are_compared(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--data", "emotions", "--shares", "0.6"]
     said = printed("multilabel.py", *chosen, "--seeds", "0")
@@ -359,6 +361,7 @@ def test_published_folds_are_compared(tmp_path):
 
 
 @needs_data
+@pytest.mark.slow(seconds=3)
 def test_ratings_are_compared(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--seeds", "0", "--methods"]
     said = printed("ratings.py", *chosen, "mc.posterior", "mc.path", "implicit")

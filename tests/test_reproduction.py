@@ -275,6 +275,7 @@ class Deadly(Noise):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow(seconds=5)
 def test_a_process_that_dies_is_one_line(place, capsys, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "EXPERIMENTS", (Deadly,))
     assert main([*FULL, "--jobs", "2"]) == 1

@@ -31,6 +31,7 @@ def certain(model, data, backend="auto", **options):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("away", [1e3, 1e7, -1.7e9, 1e12])
+@pytest.mark.some(0.1)
 def test_a_column_far_from_0_beside_a_bias_is_a_column_near_0(away, backend):
     """Where no bit is lost by the shift the answers are the same ones."""
     near = np.round(X * 64.0) / 64.0  # few bits: X + away is exact
@@ -61,6 +62,7 @@ def test_an_identifier_is_not_certified_by_decree():
 
 @pytest.mark.parametrize("backend", ["proximal", "alternating", "factored", "reference"])
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+@pytest.mark.some(0.1)
 def test_the_answer_to_a_scaled_table_is_the_scaled_answer(scale, backend):
     """x -> s x and weight -> s weight make Z -> s Z and the objective s^2 times as large."""
     blocks = [mc.Block("x", mc.Gaussian(), bias=True)]
@@ -84,6 +86,7 @@ def test_the_answer_does_not_depend_on_what_everything_is_multiplied_by(weight):
 
 @pytest.mark.parametrize("scale", [1e4, 1e6, 1e8])
 @pytest.mark.parametrize("backend", ["auto", "factored"])
+@pytest.mark.some(0.3)
 def test_a_large_block_does_not_hide_a_small_one(scale, backend):
     """Dollars of exactly low rank, which fit whole, beside labels, which do not."""
     rng = np.random.default_rng(0)

@@ -106,7 +106,11 @@ def test_all_answers_are_of_the_same_draws(likelihood, tmp_path):
 
 @pytest.mark.parametrize(
     ("likelihood", "components"),
-    [(mc.Gaussian(variance=None), 1), (mc.Gaussian(variance=0.3), 2), (mc.Ordinal(4), 1)],
+    [
+        (mc.Gaussian(variance=None), 1),
+        (mc.Gaussian(variance=0.3), 2),
+        pytest.param(mc.Ordinal(4), 1, marks=pytest.mark.slow(seconds=7)),
+    ],
     ids=str,
 )
 def test_answers_of_gaussian_rows_are_of_the_same_draws(likelihood, components, tmp_path):

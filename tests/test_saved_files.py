@@ -241,7 +241,7 @@ def changed(facts, path, junk):
 
 @pytest.mark.parametrize(
     "n_examples",
-    [50, *(pytest.param(n, marks=pytest.mark.slow(seconds=0.06 * n)) for n in (150, 4000))],
+    [15, *(pytest.param(n, marks=pytest.mark.slow(seconds=0.06 * n)) for n in (150, 4000))],
     ids=["few", "some", "many"],
 )
 @pytest.mark.parametrize("name", ["fit", "posterior", "completion"])

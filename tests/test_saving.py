@@ -111,7 +111,7 @@ def fitted(model, data, which, n_parts=None):
 
 
 @pytest.mark.parametrize(
-    "n_examples", [12, pytest.param(400, marks=pytest.mark.slow)], ids=["few", "many"]
+    "n_examples", [6, pytest.param(400, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 @pytest.mark.parametrize("models", [everything(), whole_vocabulary()], ids=["scales", "words"])
 def test_fits_of_any_model_come_back(models, n_examples, folder):
@@ -135,7 +135,7 @@ def test_fits_of_any_model_come_back(models, n_examples, folder):
 
 
 @pytest.mark.parametrize(
-    "n_examples", [12, pytest.param(300, marks=pytest.mark.slow)], ids=["few", "many"]
+    "n_examples", [6, pytest.param(300, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_posteriors_of_any_model_come_back(n_examples, folder):
     kinds = set()
@@ -173,7 +173,7 @@ def test_posteriors_of_any_model_come_back(n_examples, folder):
 
 
 @pytest.mark.parametrize(
-    "n_examples", [6, pytest.param(150, marks=pytest.mark.slow)], ids=["few", "many"]
+    "n_examples", [3, pytest.param(150, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 @pytest.mark.parametrize("method", ["posterior", "optimum"])
 def test_completions_of_any_table_come_back(method, n_examples, folder):

@@ -718,6 +718,7 @@ def test_a_table_that_does_not_fit_into_memory_is_fitted_and_asked(monkeypatch):
     np.testing.assert_allclose(fit.predict_pairs("stars", pairs), wanted, atol=1e-12)
 
 
+@pytest.mark.slow(seconds=3)
 def test_movielens_end_to_end(data_folder):
     """Better than the films' means on held-out ratings, asked by label."""
     ratings = read_ratings(data_folder / "movielens100k.npz")
@@ -821,6 +822,7 @@ def test_rankings_of_a_posterior_have_the_deviation(posterior):
 
 @pytest.mark.parametrize("standardize", [False, True, "ranks"])
 @pytest.mark.parametrize("bounds", [(1, 5), (2, None), (None, 4.5)])
+@pytest.mark.some(0.2)
 def test_stars_have_bounds(bounds, standardize):
     users, films = np.divmod(np.arange(60), 6)
     ends = (bounds[0] or -np.inf, bounds[1] or np.inf)

@@ -1,4 +1,7 @@
-"""Run core code where folders of the package cannot be imported: ``without.py FOLDERS [TESTS]``.
+"""Run core code where folders of the package cannot be imported.
+
+``without.py FOLDERS ...`` prints for each of several lists of folders, with commas between them,
+what had to go; ``without.py --tests FOLDERS TESTS ...`` runs tests.
 
 The entry point ``mcframe/__init__.py`` is run statement by statement, and imports of what is
 blocked, or of what needs it, are left out, as who deletes a folder would delete these lines.
@@ -7,6 +10,8 @@ blocked, or of what needs it, are left out, as who deletes a folder would delete
 import ast
 import importlib
 import importlib.util
+import json
+import multiprocessing
 import pathlib
 import sys
 
@@ -64,7 +69,8 @@ def run_core(mc):
     mc.laws.check_regularizer(mc.NuclearNorm(0.3))
 
 
-def main(folders, *tests):
+def blocked(folders):
+    """The package without folders that cannot be imported, and the lines that had to go."""
     mc, gone = package_without(set(folders.split(",")))
     for folder in folders.split(","):
         try:
@@ -72,14 +78,29 @@ def main(folders, *tests):
         except Blocked:
             continue
         raise AssertionError(f"{folder} is not blocked")
-    if tests:
-        import pytest
+    return mc, gone
 
-        return pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", *tests])
+
+def lines_without(folders):
+    """The lines of the entry point that go with these folders."""
+    mc, gone = blocked(folders)
     run_core(mc)
     loaded = {name.split(".")[1] for name in sys.modules if name.startswith("mcframe.")}
-    print("\n".join(gone))
     assert not loaded & set(folders.split(","))
+    return gone
+
+
+def main(*arguments):
+    if arguments[0] == "--tests":
+        import pytest
+
+        blocked(arguments[1])
+        return pytest.main(["-n", "0", "-q", "-p", "no:cacheprovider", *arguments[2:]])
+    # Copies of this process have what takes long to import, and nothing of the package.
+    for module in ("numba", "cvxpy", "scipy.sparse"):
+        importlib.import_module(module)
+    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        print(json.dumps(pool.map(lines_without, arguments, chunksize=1)))
     return 0
 
 
