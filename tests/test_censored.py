@@ -352,6 +352,7 @@ def test_a_weight_counts_as_repetitions():
 
 @pytest.mark.parametrize("inner", [mc.Gaussian(0.16), mc.Logistic(0.25)], ids=repr)
 @pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.some(1)
 def test_fits_agree_with_the_reference(inner, bias):
     model, data, _ = example(inner, shape=(6, 3), bias=bias)
     assert mc.verify(model, data).agrees

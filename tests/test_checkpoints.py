@@ -265,6 +265,7 @@ def killed(tmp_path, how, at, verb):
 
 
 @pytest.mark.parametrize(("how", "missing"), [("within", 4), ("after", 3)])
+@pytest.mark.some(1.4, how=1)
 def test_a_killed_path_loses_no_finished_fit(tmp_path, monkeypatch, how, missing):
     """The first write is that of the header."""
     file = killed(tmp_path, how, 4, "path")

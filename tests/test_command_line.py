@@ -809,6 +809,7 @@ def test_a_full_disk_behind_the_output_is_one_line(place):
 @pytest.mark.parametrize(
     "ending", ["parquet", pytest.param("arrow", marks=pytest.mark.slow(seconds=3))]
 )
+@pytest.mark.slow(seconds=3)
 def test_types_of_other_packages_stay_what_they_are(ending, place):
     """Periods are whole numbers to Arrow, unless pandas has told it otherwise."""
     months = pd.period_range("2020-01", periods=N_ROWS, freq="M")

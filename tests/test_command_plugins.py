@@ -74,6 +74,7 @@ def test_the_fit_is_that_of_python(place):
     )
 
 
+@pytest.mark.slow(seconds=4)
 def test_types_name_them(place):
     kind = ["--types", 'a={"is":"LogCosh","delta":0.3}', "--method", "optimum"]
     command("impute", "table.csv", "--out", "done.csv", *kind, PLUGINS[0])

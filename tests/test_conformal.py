@@ -95,6 +95,7 @@ def test_the_level_holds_on_average(made):
 
 
 @pytest.mark.parametrize("how", ["given", "rank1", "bernoulli"])
+@pytest.mark.some(1, how=2)
 def test_weights_make_up_for_entries_missing_where_noise_is_large(how):
     """Rows with few entries have much noise: alike weights cover too few of the missing ones."""
     rng, alike, weighted = np.random.default_rng(1), [], []
@@ -392,6 +393,7 @@ def test_the_level_of_sets_holds_on_average_though_the_model_is_wrong(name):
         *(pytest.param(how, marks=pytest.mark.slow(seconds=4)) for how in ("rank1", "bernoulli")),
     ],
 )
+@pytest.mark.slow(seconds=3)
 def test_weights_make_up_for_levels_missing_where_they_are_extreme(how):
     """Rows with few entries have the first or the last level by chance, which no model tells."""
     rng, alike, weighted = np.random.default_rng(12), [], []

@@ -103,6 +103,7 @@ def test_what_is_observed_stays_as_it_was_to_the_bit():
 
 
 @pytest.mark.parametrize("options", [{}, {"terms": [mc.NuclearNorm(1.0)], "tol": 1e-9}])
+@pytest.mark.some(2, options=[1])
 def test_the_order_of_columns_plays_no_part(options):
     X = load_wine().data[::4, :6]
     X = np.where(np.random.default_rng(3).random(X.shape) < 0.3, np.nan, X)

@@ -82,7 +82,7 @@ def check(example, other, tol, seconds, tally):
 @pytest.mark.parametrize(
     ("part", "n_examples", "seconds"),
     [
-        (0, 8, 1.0),
+        (0, 5, 1.0),
         pytest.param(0, 20, 1.0, marks=pytest.mark.slow(seconds=5)),
         *(pytest.param(k, 300, 2.0, marks=pytest.mark.slow) for k in range(100, 110)),
     ],

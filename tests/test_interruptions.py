@@ -165,6 +165,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("whole_group", [True, False])
+@pytest.mark.some(3, whole_group=1)
 def test_control_c_with_processes_keeps_what_is_finished_and_ends_them(tmp_path, whole_group):
     """A terminal sends the signal to all processes of a group, ``kill`` to one."""
     script = tmp_path / "slow.py"

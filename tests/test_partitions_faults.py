@@ -444,6 +444,7 @@ def counted_pieces(monkeypatch, last=np.inf):
 
 
 @pytest.mark.parametrize("last", [1, 2, 20, 33, 35])
+@pytest.mark.some(0.5, last=[1, 3])
 def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
     """What is left is done, from where the objective was, whichever piece was to come."""
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)

@@ -480,6 +480,7 @@ except mc.DataError as error:
 
 
 @pytest.mark.parametrize("where", ["entries", "engine"])
+@pytest.mark.some(2, where=1)
 def test_files_that_may_not_grow_are_a_full_disk(folder, where):
     """In a process of its own, whose files the system limits: first ours, then the engine's."""
     done = subprocess.run(

@@ -39,6 +39,7 @@ FORMS = [
 
 @pytest.mark.parametrize("weight", [None, 30.0])
 @pytest.mark.parametrize(("effects", "offset", "standardize"), FORMS)
+@pytest.mark.some(0.5)
 def test_rows_are_those_of_what_is_predicted(effects, offset, standardize, weight):
     """And both readings find the same optimum, by equations and by a penalty."""
     block = mc.Block("x", mc.Gaussian(), standardize=standardize, **EFFECTS[effects])
@@ -59,6 +60,7 @@ def test_rows_are_those_of_what_is_predicted(effects, offset, standardize, weigh
 
 @pytest.mark.parametrize("main", [mc.NuclearBall(30.0), mc.MaxNorm(0.5), mc.Ridge(0.4)], ids=repr)
 @pytest.mark.parametrize("effects", ["none", "biases", "rows"])
+@pytest.mark.some(0.5)
 def test_beside_every_main_regularizer(main, effects):
     block = mc.Block("x", mc.Huber(1.0), **EFFECTS[effects])
     model = mc.Model([block], [main, mc.RowRelation("x", SUM, 3.0)])
@@ -78,6 +80,7 @@ WORDS = {
 
 @pytest.mark.parametrize("weight", [None, 2.0])
 @pytest.mark.parametrize("name", WORDS)
+@pytest.mark.some(0.4)
 def test_sums_of_predictors_are_declared(name, weight):
     word, table = WORDS[name]
     A = np.eye(1, table.shape[1] * word.width) + np.eye(1, table.shape[1] * word.width, 1)

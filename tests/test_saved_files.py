@@ -566,6 +566,7 @@ else:
 
 @pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
 @pytest.mark.parametrize("verb", ["fit", "posterior"])
+@pytest.mark.some(1.2, verb=1)
 def test_a_process_that_is_killed_at_any_moment_goes_on(verb, tmp_path):
     np.save(tmp_path / "x.npy", X)
     file = tmp_path / "work.npz"

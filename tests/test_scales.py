@@ -288,6 +288,21 @@ def test_the_order_of_rows_does_not_change_the_scale():
     assert one.gain == other.gain
 
 
+@pytest.mark.parametrize("end", [1.0, 5.0, -2.0])
+def test_a_number_at_an_end_and_one_next_to_it_have_a_scale(end):
+    """Half the distance between them is nothing beside an end that is not 0."""
+    inside = end + np.random.default_rng(0).uniform(-1.0, -0.1, 60)
+    numbers = np.sort([*inside, np.nextafter(end, -np.inf), end])
+    support = Support.of(numbers, end - 1.0, end, whole=False)
+    assert support.upper_edge > end
+    mirrored = Support.of(-numbers, -end, 1.0 - end, whole=False)
+    assert mirrored.lower_edge < -end
+    for of, ends in ((numbers, support), (-numbers, mirrored)):
+        choice = ScaleChoice.of(of, ends)
+        for chain in filter(None, (choice.nearest, choice.best)):
+            assert np.all(np.isfinite(chain.apply(of, *NO_PLACES)))
+
+
 def test_answers_on_scales_come_back_from_files(tmp_path):
     """Every step of every chain: the same table, errors, intervals, draws, and new rows."""
     z = np.random.default_rng(0).standard_normal((300, len(SHAPES)))

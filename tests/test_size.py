@@ -58,6 +58,7 @@ def test_a_fit_passes_through_few_files(code_size):
     assert bindings == 1
 
 
+@pytest.mark.slow(seconds=5)
 def test_complete_binds_a_table_a_few_times(code_size):
     assert code_size.walk("lambda: mc.complete(frame)")[2] <= BINDINGS_OF_COMPLETE
 

@@ -88,13 +88,17 @@ def step_of(each):
     return 0.5000001 if coding.whole is not None else 0.0
 
 
-@settings(max_examples=8, phases=[Phase.generate], deadline=None)
-@given(related_tables())
+@pytest.mark.parametrize("n", [4, pytest.param(8, marks=pytest.mark.slow(seconds=3))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_all_answers_of_a_table_agree(drawn):
-    _, frame, types = drawn
-    completed = mc.complete(frame, types)
-    check_answers_agree(completed, frame)
+def test_all_answers_of_a_table_agree(n):
+    @settings(max_examples=n, phases=[Phase.generate])
+    @given(related_tables())
+    def agree(drawn):
+        _, frame, types = drawn
+        completed = mc.complete(frame, types)
+        check_answers_agree(completed, frame)
+
+    agree()
 
 
 @settings(max_examples=6, phases=[Phase.generate], deadline=None)
@@ -144,6 +148,7 @@ LABELS = [
 @pytest.mark.parametrize(
     "dtype", ["float64", pytest.param("Int64", marks=pytest.mark.slow(seconds=3))]
 )
+@pytest.mark.some(0.9, likelihood=2)
 def test_likelihoods_of_labels_fill_0_and_1_with_labels(likelihood, dtype):
     frame = numbers_and_labels(LABELS.index(likelihood)).astype({"y": dtype})
     completed = mc.complete(frame, {"y": likelihood})

@@ -92,9 +92,8 @@ def write_pages(folder):
     return faulty
 
 
-@pytest.mark.parametrize(
-    "checker", [pytest.param("mypy", marks=pytest.mark.slow(seconds=12)), "basedpyright"]
-)
+@pytest.mark.slow(seconds=12)
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
 def test_the_examples_of_the_pages_have_the_right_types(checker, tmp_path):
     """But where they show an error on purpose."""
     faulty = write_pages(tmp_path)

@@ -1,6 +1,7 @@
 """Messages are written as Python is, or as files and options, by the surface that shows them."""
 
 import ast
+import functools
 import inspect
 import json
 import re
@@ -90,6 +91,11 @@ def texts_of(tree):
     return [text for text in texts if " " in text and " | " not in text]
 
 
+@functools.cache
+def texts_in(name):
+    return texts_of(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
+
+
 def files_of_messages():
     names = [path.relative_to(PACKAGE).as_posix() for path in sorted(PACKAGE.rglob("*.py"))]
     return [name for name in names if not {name, name.partition("/")[0]} & OF_PYTHON_ALONE]
@@ -97,7 +103,7 @@ def files_of_messages():
 
 @pytest.mark.parametrize("name", files_of_messages())
 def test_no_message_that_commands_show_is_written_in_python(name):
-    texts = texts_of(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
+    texts = texts_in(name)
     wrong = [
         text
         for text in texts
@@ -112,10 +118,7 @@ def test_each_exception_is_one():
     named = {part for name in OF_PYTHON_ALONE for part in PACKAGE.glob(name)}
     assert len(named) == len(OF_PYTHON_ALONE)
     texts = [
-        text
-        for name in files_of_messages()
-        for text in texts_of(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
-        if OF_CODE.search(text)
+        text for name in files_of_messages() for text in texts_in(name) if OF_CODE.search(text)
     ]
     for beginning in UNREACHABLE:
         assert any(beginning in text for text in texts), beginning

@@ -215,9 +215,16 @@ class Support:
             upper = 1.0
         lower = -np.inf if least - lower > largest - least else lower
         upper = np.inf if upper - largest > largest - least else upper
-        lower_edge = lower - edge_margin(numbers - lower, whole)
-        upper_edge = upper + edge_margin(upper - numbers, whole)
+        lower_edge = edge(lower, -edge_margin(numbers - lower, whole))
+        upper_edge = edge(upper, edge_margin(upper - numbers, whole))
         return cls(lower, upper, lower_edge, upper_edge)
+
+
+def edge(end: float, margin: float) -> float:
+    """Return an end plus a margin; where that is the same number, the next one beyond the end."""
+    if margin == 0.0 or end + margin != end:
+        return end + margin
+    return float(np.nextafter(end, np.copysign(np.inf, margin)))
 
 
 def edge_margin(distances: Array, whole: bool) -> float:
