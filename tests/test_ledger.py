@@ -31,6 +31,8 @@ def test_the_page_is_written_from_the_file(ledger):
     lines = ledger.read(ledger.FILE)
     page = ledger.DOCUMENT.read_text(encoding="utf-8")
     assert "\n".join(ledger.page_lines(lines)) in page
+    assert "\n".join(ledger.aim_lines(lines)) in page
+    assert "\n".join(ledger.scaling_lines(lines)) in ledger.SCALING.read_text(encoding="utf-8")
     assert ledger.DOCUMENT.with_name("ledger.png").exists()
     assert all(set(one["items"]) <= set(ledger.ITEMS) for one in lines)
 
@@ -61,6 +63,20 @@ def test_lines_of_a_commit_are_joined_and_the_latest_counts(ledger):
     table = "\n".join(ledger.page_lines(lines))
     assert "| p1 | peer | 4* | 3 |" in table
     assert "| p2 | peer | 5* |  |" in table
+
+
+def test_aims_have_the_latest_numbers_whether_met_or_missed(ledger):
+    lines = [line("old", 1, demo=-19.0), line("new", 2, p7=-7.0), line("new", 3, demo=-21.0)]
+    lines[1]["items"]["p7"]["peers"] = {"peer": {"seconds": 2.0}}
+    table = "\n".join(ledger.aim_lines(lines))
+    assert "| demo | seconds | 20 | 21 | no | `new` |" in table
+    assert "| p7 | seconds | 3 | 7 | no | `new` |" in table
+    assert "| import | seconds | 0.5 | not measured |  |  |" in table
+    assert "| demo | seconds | 20 | 19 | yes | `old` |" in "\n".join(ledger.aim_lines(lines[:1]))
+    beside = ledger.Aim("p7", "seconds", 3.0, "peer")
+    assert beside.reached(lines[1]["items"]["p7"]) == 3.5
+    assert beside.reached({"seconds": 1.0, "peers": {}}) is None
+    assert {aim.item for aim in ledger.AIMS} <= set(ledger.ITEMS)
 
 
 def test_the_picture_draws_items_with_two_commits(ledger, tmp_path):

@@ -12,7 +12,8 @@ package in another folder, such as a worktree of an older commit, by the script 
 
 ``--compare`` prints the ratios of two commits, by default the last two of the file, and ends with
 status 1 if one of them has risen by more than a fifth. ``--page`` writes the tables and the
-picture of ``docs/ledger.md`` from the file.
+picture of ``docs/ledger.md`` from the file, the table of ``AIMS`` with what was reached, and the
+times of large items in ``docs/scaling.md``.
 
 Each side of an item is a process of its own. Imports and a small table of the same kind, which
 compiles the loops, come before its clock starts. Data of ``--data`` are drawn once and kept.
@@ -30,6 +31,8 @@ import sys
 import time
 import warnings
 from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 import numpy as np
 import problems
@@ -40,10 +43,11 @@ from peers import Cmfrec, FullSVD
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 FILE, DOCUMENT = HERE / "ledger.jsonl", ROOT / "docs" / "ledger.md"
+SCALING = DOCUMENT.with_name("scaling.md")
 # A ratio that rises by more than this factor is explained or mended.
 RISE = 1.2
-# The sweeps of cmfrec, after which its objective is within 1e-4 of the optimum of P3.
-SWEEPS = 10
+# The sweeps of cmfrec, after which its objective is within 1e-4 and 1e-6 of the optimum of P3.
+SWEEPS, MORE_SWEEPS = 10, 20
 
 
 class Products:
@@ -126,10 +130,11 @@ class Fit:
         mc.fit(model(small), tables(small), tol=self.tol)
         instance = problems.Instance.load(self.path(data, self.name))
         declared, given = model(instance), tables(instance)
-        products.count = 0
+        products.count, before = 0, peak_megabytes()
         with Stopwatch() as clock:
             fit = mc.fit(declared, given, tol=self.tol)
-        return of_fit(fit, clock, products)
+        added = {"added_mb": peak_megabytes() - before}  # at least; the data are held before
+        return of_fit(fit, clock, products) | added
 
     def peer(self, data, name, goal):
         """A peer on the same instance, told the rank or the objective of the certified answer."""
@@ -158,6 +163,51 @@ def of_fit(fit, clock, products=None):
         "gap": float(fit.gap),
         "status": str(fit.status),
     }
+
+
+class SimulatedRatings:
+    """Ratings of the size of MovieLens 1M with effects of users and films, to 1e-3.
+
+    6,040 x 3,706 with about 900,000 cells drawn by powers of the ranks of rows and columns, rank
+    8 and noise of standard deviation .8, and effects of both of standard deviation .4.
+    """
+
+    peers = ()
+    shape, n_drawn, rank, weight = (6040, 3706), 1_350_000, 8, 25.0
+
+    def prepare(self, data):
+        """It is drawn each time."""
+
+    def table(self, shape=None, n_drawn=None):
+        """The ratings as a sparse matrix."""
+        import scipy.sparse as sp
+
+        rng, shape = np.random.default_rng(0), shape or self.shape
+        left, right = (rng.standard_normal((n, self.rank)) / self.rank**0.25 for n in shape)
+        effects = [0.4 * rng.standard_normal(n) for n in shape]
+        shares = [np.arange(1, n + 1) ** -0.6 for n in shape]
+        cells = [
+            rng.choice(share.size, n_drawn or self.n_drawn, p=share / share.sum())
+            for share in shares
+        ]
+        rows, columns = np.unique(np.transpose(cells), axis=0).T
+        values = 0.6 * np.einsum("ij,ij->i", left[rows], right[columns])
+        values += 3.5 + effects[0][rows] + effects[1][columns]
+        values += 0.8 * rng.standard_normal(values.size)
+        return sp.csr_array((values, (rows, columns)), shape=shape)
+
+    def mcframe(self, data):
+        """An optimum with biases and row effects."""
+        import mcframe as mc
+
+        block = mc.Block("stars", mc.Gaussian(), bias=True, row_effects=True)
+        declared, products = mc.Model([block], [mc.NuclearNorm(self.weight)]), Products()
+        mc.fit(declared, {"stars": self.table((300, 200), 20_000)}, tol=1e-3)
+        table = self.table()
+        products.count = 0
+        with Stopwatch() as clock:
+            fit = mc.fit(declared, {"stars": table}, tol=1e-3)
+        return of_fit(fit, clock, products)
 
 
 class Ratings:
@@ -275,6 +325,113 @@ class Complete:
         with Stopwatch() as clock:
             getattr(sklearn.impute, name)().fit_transform(codes.to_numpy())
         return {"seconds": clock.seconds, "cpu": clock.cpu}
+
+
+class Draws(Complete):
+    """Twenty filled tables of that kind."""
+
+    def __init__(self, n_rows, n_columns):
+        super().__init__(n_rows, n_columns)
+        self.peers = {}
+
+    def mcframe(self, data):
+        """``draws(20)`` of an answer that is there."""
+        import mcframe as mc
+
+        mc.complete(self.frame(200)).draws(2)
+        completed = mc.complete(self.frame())
+        with Stopwatch() as clock:
+            completed.draws(20)
+        return {"seconds": clock.seconds, "cpu": clock.cpu}
+
+
+class ParquetFile(Complete):
+    """A Parquet file of such a table, completed in parts."""
+
+    def __init__(self, n_rows, n_columns):
+        super().__init__(n_rows, n_columns)
+        self.peers = {}
+
+    def path(self, data):
+        """The file."""
+        return data / "table.parquet"
+
+    def prepare(self, data):
+        """Write the file where there is none, a tenth of the rows in each of its groups."""
+        if not self.path(data).exists():
+            self.frame().to_parquet(self.path(data), row_group_size=self.shape[0] // 10)
+
+    def mcframe(self, data):
+        """``mc.complete_file`` by default options, on one core."""
+        import mcframe as mc
+
+        with Stopwatch() as clock:
+            mc.complete_file(self.path(data), self.path(data).with_suffix(".filled.parquet"))
+        return {"seconds": clock.seconds, "cpu": clock.cpu}
+
+
+class OnWorkers(Fit):
+    """A fit of a problem in four partitions, in this process or on two workers of a cluster.
+
+    The peak of the memory is that of the driver and of both workers together, and the peer is the
+    same fit of the table in memory in one process.
+    """
+
+    def __init__(self, name, tol, small, n_workers):
+        super().__init__(name, tol, small)
+        self.n_workers, self.peers = n_workers, {"in memory": None} if n_workers else {}
+
+    def mcframe(self, data):
+        """The fit of partitions, and the rounds of a step: with those of certificates."""
+        from ours import data as tables
+        from ours import model
+        from partitions import client_of
+
+        import mcframe as mc
+        from mcframe.partitions.partitioned_data import RowsInMemory
+
+        instance = problems.Instance.load(self.path(data, self.name))
+        folder = data / f"{self.name}-in-four"
+        if not folder.exists():
+            [(block, table)] = tables(instance).items()
+            mc.datasets.write_partitions({block: [table]}, folder, n_partitions=4)
+        on_disk = mc.datasets.on_disk(folder)
+        small = problems.instance(self.small, quick=True)
+        with ExitStack() as stack:
+            client = client_of(stack, self.n_workers)
+            mc.fit(model(small), RowsInMemory(tables(small), 2), tol=self.tol)
+            with Stopwatch() as clock:
+                fit = mc.fit(model(instance), on_disk, tol=self.tol)
+            numbers = of_fit(fit, clock)
+            last = fit.history[-1]
+            numbers["rounds"] = last.work.rounds / last.iteration
+            if client is not None:
+                workers = sum(client.run(peak_megabytes).values())
+                numbers["peak_mb"] = peak_megabytes() + workers
+        return numbers
+
+    def peer(self, data, name, goal):
+        """The fit in memory."""
+        return super().mcframe(data)
+
+
+class Command:
+    """A command in the folder of the package, such as its tests."""
+
+    peers = ()
+
+    def __init__(self, *words):
+        self.words = words
+
+    def prepare(self, data):
+        """Nothing is drawn."""
+
+    def mcframe(self, data):
+        """Seconds of the processes that it starts."""
+        before, began = os.times(), time.perf_counter()
+        subprocess.run([sys.executable, "-m", *self.words], check=True, stdout=subprocess.DEVNULL)
+        seconds, after = time.perf_counter() - began, os.times()
+        return {"seconds": seconds, "cpu": sum(after[2:4]) - sum(before[2:4])}
 
 
 class Disk:
@@ -433,9 +590,99 @@ ITEMS = {
     "import": Import(),
     "tiny fit": Tiny(),
     "binding": Binding("p3-0.1", 1e-4, "p3-0.1", {"SciPy": None}),
+    "p3 to 1e-6": Fit("p3-0.1", 1e-6, "p3-0.1", {CHOL.name: (CHOL, MORE_SWEEPS)}),
+    "p3 with labels and counts": Fit("p3-mixed-0.2", 1e-3, "p3-mixed-0.2"),
+    "simulated ratings": SimulatedRatings(),
+    "p7 in partitions": OnWorkers("p7", 1e-3, "p7", 0),
+    "p7 on two workers": OnWorkers("p7", 1e-3, "p7", 2),
+    "complete a file of 1,000,000 x 20": ParquetFile(1_000_000, 20),
+    "draws of 10,000 x 20": Draws(10_000, 20),
+    "tests": Command("pytest", "-p", "no:cacheprovider"),
+    "core tests": Command("pytest", "-p", "no:cacheprovider", "-m", "core"),
+    "demo": Command("mcframe", "demo"),
 }
-# A gigabyte on the disk, and minutes: only where it is asked for.
-ON_REQUEST = ("disk",)
+# What takes minutes, or a gigabyte on the disk: only where it is asked for.
+ON_REQUEST = (
+    "disk",
+    "p3 to 1e-6",
+    "p3 with labels and counts",
+    "simulated ratings",
+    "p7 in partitions",
+    "p7 on two workers",
+    "complete a file of 1,000,000 x 20",
+    "draws of 10,000 x 20",
+    "tests",
+    "core tests",
+    "demo",
+)
+# Those on the page of scaling.
+LARGE = (
+    "p3",
+    "p3 to 1e-6",
+    "p3 with labels and counts",
+    "simulated ratings",
+    "p7",
+    "p7 in partitions",
+    "p7 on two workers",
+    "complete 10,000 x 20",
+    "complete 100,000 x 20",
+    "complete 5,000 x 200",
+    "complete a file of 1,000,000 x 20",
+    "draws of 10,000 x 20",
+)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What an item is to reach, and how it is read from its numbers: at most so much of ``key``.
+
+    With ``peer`` it is the ratio to that of the peer.
+    """
+
+    item: str
+    key: str
+    most: float
+    peer: str | None = None
+    in_words: str = ""
+
+    def reached(self, numbers):
+        """What was reached; None where it was not measured."""
+        value = numbers.get(self.key)
+        if self.peer is None or value is None:
+            return value
+        other = numbers["peers"].get(self.peer, {}).get(self.key)
+        return None if other is None else value / other
+
+    def __str__(self):
+        beside = "" if self.peer is None else f" over those of {self.peer}"
+        return self.in_words or UNITS[self.key] + beside
+
+
+UNITS = {"seconds": "seconds", "cpu": "seconds of the processor", "peak_mb": "peak of memory, MB"}
+UNITS |= {
+    "added_mb": "memory beside the data, MB",
+    "rounds": "rounds a step, certificates included",
+}
+AIMS = (
+    Aim("p3", "seconds", 1.5, CHOL.name),
+    Aim("p3", "added_mb", 400.0),
+    Aim("p3 to 1e-6", "seconds", 3.0, CHOL.name),
+    Aim("p7", "seconds", 3.0),
+    Aim("p3 with labels and counts", "cpu", 60.0),
+    Aim("simulated ratings", "seconds", 20.0),
+    Aim("p7 in partitions", "rounds", 6.0),
+    Aim("p7 on two workers", "peak_mb", 1.2, "in memory", "memory of three processes over one"),
+    Aim("complete 1,000 x 10", "cpu", 0.4),
+    Aim("complete 10,000 x 20", "cpu", 1.5),
+    Aim("complete 100,000 x 20", "cpu", 4.0),
+    Aim("complete 5,000 x 200", "cpu", 5.0),
+    Aim("complete a file of 1,000,000 x 20", "peak_mb", 1000.0),
+    Aim("draws of 10,000 x 20", "seconds", 5.0),
+    Aim("tests", "seconds", 300.0),
+    Aim("core tests", "seconds", 60.0),
+    Aim("demo", "seconds", 20.0),
+    Aim("import", "seconds", 0.5),
+)
 
 
 def side(name, peer, data, goal):
@@ -443,7 +690,7 @@ def side(name, peer, data, goal):
     warnings.simplefilter("ignore")
     item = ITEMS[name]
     numbers = item.peer(data, peer, goal) if peer else item.mcframe(data)
-    return numbers | {"peak_mb": peak_megabytes()}
+    return {"peak_mb": peak_megabytes()} | numbers
 
 
 def side_apart(name, peer, data, goal, checkout, limit):
@@ -584,6 +831,48 @@ def page_lines(lines):
     return made
 
 
+def latest(lines, name, has):
+    """The last commit on which an item was measured and has a number, and its numbers."""
+    for commit, of_commit in reversed(by_commit(lines).items()):
+        numbers = of_commit["items"].get(name, {})
+        if has(numbers):
+            return commit, numbers
+    return None, None
+
+
+def aim_lines(lines):
+    """The table of aims: the latest numbers of each, and the commit they were measured on."""
+    rows = []
+    for aim in AIMS:
+        commit, numbers = latest(lines, aim.item, lambda n, aim=aim: aim.reached(n) is not None)
+        cells = ["not measured", "", ""]
+        if numbers is not None:
+            value = aim.reached(numbers)
+            reached = f"{value:.3g}{'' if numbers['quiet'] else '*'}"
+            cells = [reached, "yes" if value <= aim.most else "no", f"`{commit}`"]
+        rows.append([aim.item, str(aim), f"{aim.most:g}", *cells])
+    return markdown(["item", "what", "at most", "reached", "met", "commit"], rows)
+
+
+def scaling_lines(lines):
+    """The latest times of the large items, for the page of scaling."""
+    rows = []
+    for name in LARGE:
+        commit, numbers = latest(lines, name, lambda n: "seconds" in n)
+        if numbers is None:
+            continue
+        cells = [number(numbers.get(k)) for k in ("seconds", "cpu", "peak_mb")]
+        cells += [number(numbers.get(k), "{:,}") for k in ("iterations", "rank")]
+        peers = [
+            f"{peer} {other['seconds']:.3g}"
+            for peer, other in numbers["peers"].items()
+            if "seconds" in other
+        ]
+        rows.append([name + "*" * (not numbers["quiet"]), *cells, ", ".join(peers), f"`{commit}`"])
+    header = ["item", "seconds", "processor seconds", "peak MB", "iterations", "rank"]
+    return markdown([*header, "seconds of a peer", "commit"], rows)
+
+
 def draw(lines, path):
     """The picture: the first figure of each item over the commits, relative to the first one."""
     import matplotlib.pyplot as plt
@@ -658,6 +947,8 @@ def main():
     elif options.page:
         lines = read(options.file)
         write_part(DOCUMENT, "ledger", page_lines(lines))
+        write_part(DOCUMENT, "aims", aim_lines(lines))
+        write_part(SCALING, "times", scaling_lines(lines))
         draw(lines, DOCUMENT.with_name("ledger.png"))
     else:
         options.data = options.data.resolve()
