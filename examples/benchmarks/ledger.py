@@ -362,11 +362,11 @@ class ParquetFile(Complete):
             self.frame().to_parquet(self.path(data), row_group_size=self.shape[0] // 10)
 
     def mcframe(self, data):
-        """``mc.complete_file`` by default options, on one core."""
+        """``mc.datasets.complete_file`` by default options, on one core."""
         import mcframe as mc
 
         with Stopwatch() as clock:
-            mc.complete_file(self.path(data), self.path(data).with_suffix(".filled.parquet"))
+            mc.datasets.complete_file(self.path(data), self.path(data).with_suffix(".filled.parquet"))
         return {"seconds": clock.seconds, "cpu": clock.cpu}
 
 
