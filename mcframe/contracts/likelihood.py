@@ -367,11 +367,7 @@ class Conjugate(ABC):
         """sup over z of gradient * z - l(z, y), entrywise; ``inf`` outside the domain."""
 
     def nearest_gradient(self, gradient: Array, y: Array) -> Array:
-        """The nearest gradients at which the conjugate is finite.
-
-        A domain that holds 0 needs no more than this default: scaling a gradient down, which is
-        what certificates do, does not leave it.
-        """
+        """The nearest gradients at which the conjugate is finite; by default all gradients."""
         return gradient
 
     def recession(self, moves: Array, y: Array) -> Array:

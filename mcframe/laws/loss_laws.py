@@ -238,8 +238,7 @@ def second_derivative_is_derivative(likelihood: Any, z: Array, y: Array) -> None
 def fenchel_young(likelihood: Any, z: Array, y: Array) -> None:
     """l*(s) >= s w - l(w) for every w, with equality at the gradient s of w.
 
-    And ``nearest_gradient`` leads shorter gradients back into the domain, and leaves gradients
-    alone.
+    And ``nearest_gradient`` leads any others back into the domain, and leaves gradients alone.
     """
     if not likelihood.convex:
         return
@@ -261,7 +260,7 @@ def fenchel_young(likelihood: Any, z: Array, y: Array) -> None:
             )
     nearest = likelihood.nearest_gradient(gradient, y)
     close(nearest, gradient, 1e-12, "the nearest gradient to a gradient")
-    for factor in (0.0, 0.3, 0.9):
+    for factor in (-3.0, -0.5, 0.0, 0.3, 0.9, 1.5, 30.0):
         nearest = likelihood.nearest_gradient(factor * gradient, y)
         finite = np.isfinite(likelihood.conjugate(nearest, y))
         demand(finite.all(), f"nearest gradients to {factor:g} gradient: no finite conjugate")

@@ -95,6 +95,10 @@ class Gamma(
         q = np.maximum(q, 0.0)
         return np.where(inside, xlogy(q, q / self.shape) - q * (1.0 + np.log(y)), np.inf)
 
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """At most the shape."""
+        return np.minimum(gradient, self.shape)
+
     def mean(self, z: Array) -> Array:
         """exp(z)."""
         with np.errstate(over="ignore"):

@@ -115,6 +115,10 @@ class NegativeBinomial(
         entropy = np.where((u > 0.0) & (v > 0.0), entropy, 0.0)
         return np.where(inside, -entropy - u * np.log(self.dispersion), np.inf)
 
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """From -y to the size."""
+        return np.clip(gradient, -y, self.size)
+
     def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A Poisson count whose mean is a gamma draw with mean exp(z) and shape r."""
         rate = rng.gamma(self.size, self.dispersion * self.mean(z))

@@ -106,6 +106,10 @@ class Poisson(
         rate = np.maximum(rate, 0.0)
         return np.where(inside, xlogy(rate, rate) - rate, np.inf)
 
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """At least -y."""
+        return np.maximum(gradient, -y)
+
     def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A Poisson count with mean exp(z)."""
         return poisson_counts(self.mean(z), rng)

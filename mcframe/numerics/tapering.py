@@ -78,14 +78,18 @@ def lower_directions(
     """
     free, n_rows = costs.free, matrix.shape[0]
     basis = orthonormal(near)
-    whole, row_images = matrix @ basis, [rows @ basis for rows, _ in parts]
+    whole = matrix @ basis
+    row_images = [whole if rows is matrix else rows @ basis for rows, _ in parts]
     best, least = shares, np.inf
     for _ in range(MOST_ROUNDS):
         check_time()
-        image = whole
+        image = whole.copy()
         for share, of_rows, (_, columns) in zip(shares, row_images, parts, strict=True):
             g, h = share[:n_rows, None], share[n_rows:, None]
-            image = image - g * of_rows - columns @ (h * basis)
+            shorter = np.flatnonzero(g)  # few: arrays of all rows are large
+            image[shorter] -= g[shorter] * of_rows[shorter]
+            if h.any():
+                image -= columns @ (h * basis)
         squares, turn = np.linalg.eigh(image.T @ image)
         s = np.sqrt(np.maximum(squares, 0.0))
         cost = costs.of(shares)
