@@ -116,7 +116,7 @@ class NegativeBinomial(
         return np.where(inside, -entropy - u * np.log(self.dispersion), np.inf)
 
     def nearest_gradient(self, gradient: Array, y: Array) -> Array:
-        """From -y to the size."""
+        """At least -y, and at most the size."""
         return np.clip(gradient, -y, self.size)
 
     def sample(self, z: Array, rng: np.random.Generator) -> Array:
