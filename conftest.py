@@ -1,5 +1,6 @@
 """What holds for all tests, the examples in docstrings among them."""
 
+import gc
 import os
 import sys
 
@@ -9,6 +10,17 @@ import pytest
 # tests the trees of scikit-learn take four times as long. It reads this when it is loaded, and
 # processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Collect no garbage while tests are read, and none among them later on: there is none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

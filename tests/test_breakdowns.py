@@ -21,6 +21,7 @@ FIRST_ORDER = ("auto", "factored", "reference")
 
 @pytest.mark.parametrize("exposure", [1.0, 1e-3, 1e-9, 1e6])
 @pytest.mark.parametrize("weight", [0.1, 2.0])
+@pytest.mark.some(0.1)
 def test_alternating_beside_extreme_exposures(exposure, weight):
     counts = np.random.default_rng(0).poisson(2, (6, 4)).astype(float)
     model = mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm(weight)])

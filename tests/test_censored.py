@@ -120,6 +120,7 @@ def test_positive_values_and_counts_agree_with_the_reference(inner):
 
 @pytest.mark.parametrize("word", WORDS, ids=repr)
 @pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.some(0.2)
 def test_the_conjugate_lies_above_a_dense_grid_and_touches_it(word, limits):
     z = np.linspace(-30.0, 30.0, 600_001)
     y = between(*np.array([limits]).T)

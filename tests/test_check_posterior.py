@@ -39,6 +39,7 @@ def dependent(rng, groups, size, correlation):
 @pytest.mark.parametrize(
     ("groups", "size", "correlation"), [(20, 1, 0.0), (100, 1, 0.0), (20, 20, 0.3), (40, 50, 0.8)]
 )
+@pytest.mark.some(0.6, groups=[0, 3])
 def test_uniform_numbers_are_refused_as_often_as_stated(groups, size, correlation):
     rng, trials = np.random.default_rng(0), 200
     p = [

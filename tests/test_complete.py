@@ -629,8 +629,9 @@ def test_blas_has_one_thread_while_a_table_is_filled(monkeypatch):
     counts, cholesky = [], np.linalg.cholesky
 
     def counted(matrix):
-        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-        counts.append({pool["num_threads"] for pool in pools})
+        if len(counts) < 100:
+            pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+            counts.append({pool["num_threads"] for pool in pools})
         return cholesky(matrix)
 
     monkeypatch.setattr(np.linalg, "cholesky", counted)

@@ -370,6 +370,7 @@ def test_counts_and_levels_stay_within_what_there_is():
         for name in DRAWN
     ],
 )
+@pytest.mark.some(1, name=1)
 def test_the_level_of_sets_holds_on_average_though_the_model_is_wrong(name):
     """From above too: ties aside, by no more than 1 / (held-out entries + 1)."""
     rng, found = np.random.default_rng(11), {0.6: [], 0.9: []}

@@ -850,6 +850,7 @@ def test_a_date_is_days_since_a_centre_exactly():
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("offset", [0.0, 1e12])
+@pytest.mark.some(0.2)
 def test_units_of_numbers_do_not_matter(scale, offset):
     frame = mixed()[["length", "weight", "ill", "town"]]
     expected = completed(frame)

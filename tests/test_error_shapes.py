@@ -138,6 +138,7 @@ def test_intervals_are_quantiles_of_draws_and_filled_numbers_their_means(kind):
     assert np.mean(np.abs(apart)) < 0.25
 
 
+@pytest.mark.slow(seconds=2)
 def test_numbers_of_identities_and_with_limits_have_normal_errors():
     whole, given = heavy_tailed(300, 3)
     given["sum"] = whole["a"] + whole["b"]

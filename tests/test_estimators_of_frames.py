@@ -83,6 +83,7 @@ def test_a_weight_is_chosen_for_mixed_columns():
 
 @pytest.mark.parametrize("asked", ["default", "pandas", "polars"])
 @pytest.mark.parametrize("given", ["pandas", "polars"])
+@pytest.mark.some(0.3)
 def test_the_library_is_the_own_one_or_the_one_that_is_asked_for(given, asked):
     frame = mixed().drop(columns="day")
     table = frame if given == "pandas" else pl.from_pandas(frame)
@@ -362,6 +363,7 @@ def test_rows_with_one_label_are_rows_of_their_own(estimator):
 
 
 @pytest.mark.parametrize("shape", [(20_000, 3), (3, 1_000)])
+@pytest.mark.some(2, shape=1)
 def test_long_and_wide_tables(shape):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal(shape)).add_prefix("x").round(2)

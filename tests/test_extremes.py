@@ -62,6 +62,7 @@ def test_counts_of_rows_and_columns_that_differ_by_millions():
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
 @pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.some(1)
 def test_predictors_of_ten_thousand(link, bias):
     """Offsets of +-1e4, with the labels and against them."""
     labels = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, np.nan], [0.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
@@ -135,6 +136,7 @@ def test_columns_all_zero_and_all_one(word, effects):
     ],
     ids=repr,
 )
+@pytest.mark.some(0.1)
 def test_one_row_or_one_column(shape, term):
     y = np.random.default_rng(0).standard_normal(shape)
     fit = fitted(mc.Gaussian(), y, [term], tol=1e-5)

@@ -110,6 +110,7 @@ def test_a_point_that_meets_all_constraints_stays_as_it_is():
 
 
 @pytest.mark.parametrize("state", range(200))
+@pytest.mark.some(0.02, state=60)
 def test_points_of_polyhedra_meet_bounds_and_equations(state):
     """From anywhere; where the bounds allow the shortest move to the equations, by that one."""
     rng = np.random.default_rng(state)
@@ -133,6 +134,7 @@ def test_points_of_polyhedra_meet_bounds_and_equations(state):
 
 
 @pytest.mark.parametrize("state", range(20))
+@pytest.mark.some(0.1, state=8)
 def test_a_subgradient_of_the_max_norm_lies_below_it(state):
     rng = np.random.default_rng(state)
     shape = tuple(rng.integers(1, 7, 2))

@@ -154,6 +154,7 @@ def test_words_that_say_something(word):
     ],
 )
 @pytest.mark.parametrize("places", [2, 0])  # set aside, or categories
+@pytest.mark.some(2, places=1)
 def test_a_column_of_mostly_numbers_names_what_is_in_the_way(word, places):
     rng = np.random.default_rng(1)
     x = rng.normal(50, 10 if places else 2, 120)
@@ -285,6 +286,7 @@ def test_codes_are_named_by_every_entry_and_removed_by_missing():
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("gaps", [["--missing", "-99"], ["--missing", "age=-99"]])
+@pytest.mark.some(0.4)
 def test_gaps_on_the_command_line(tmp_path, monkeypatch, capsys, ending, gaps):
     monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame({"age": with_code("age", -99, n=80), "x": np.arange(80) % 9 * 1.5})

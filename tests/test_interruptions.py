@@ -312,6 +312,7 @@ sys.meta_path.insert(0, Finder())
 
 @pytest.mark.parametrize("module", ["numpy", "mcframe.model", "mcframe.commands.demo"])
 @pytest.mark.parametrize("way", ["script", "module"])
+@pytest.mark.some(0.4)
 def test_ctrl_c_while_the_command_is_loaded_ends_it_in_one_line(module, way, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(AT_MODULE.format(module=module))
     script = tmp_path / "mcframe"  # as pip writes it

@@ -342,6 +342,7 @@ def test_moments_of_columns_beside_limits():
 
 
 @pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+@pytest.mark.slow(seconds=2)
 def test_scales_are_chosen_beside_limits():
     """A normal column stays one where it is cut off; a lognormal one is taken for that."""
     whole = gaussian(400)
@@ -373,6 +374,7 @@ def test_units_do_not_matter(unit):
 
 
 @pytest.mark.filterwarnings("ignore:columns of text are read as numbers")
+@pytest.mark.slow(seconds=1)
 def test_other_libraries_and_columns_that_stay_text():
     frame, below, limit = cut_off(gaussian(60))
     table = mc.complete(pl.from_pandas(frame)).table

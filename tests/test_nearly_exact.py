@@ -45,6 +45,7 @@ def test_effects_of_rows_and_columns_are_certified_too(scale):
 
 @pytest.mark.parametrize("weight", [2.5e-13, 1e-8, 1e-3])
 @pytest.mark.parametrize("loss", [mc.Gaussian(), mc.Quantile(0.3), mc.Equality()], ids=repr)
+@pytest.mark.some(0.2)
 def test_a_small_weight_of_the_max_norm_in_a_tight_box_is_certified_soon(weight, loss):
     rng = np.random.default_rng(0)
     values = rng.standard_normal((6, 3))
@@ -61,6 +62,7 @@ def test_a_small_weight_of_the_max_norm_in_a_tight_box_is_certified_soon(weight,
 
 @pytest.mark.parametrize(("weight", "most"), [(1.0, 260), (0.1, 700)])
 @pytest.mark.parametrize("state", [7, 8, 9])
+@pytest.mark.some(0.3)
 def test_medians_need_no_more_iterations_at_any_weight(weight, most, state):
     rng = np.random.default_rng(state)
     z = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 30))

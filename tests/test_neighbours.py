@@ -51,6 +51,7 @@ def test_neighbours_are_those_of_sorted_series(seed):
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.some(1, library=1)
 def test_the_order_of_time_predicts_gaps(library):
     frame, truth, hidden = panel()
     given_frame = frame if library is pd.DataFrame else pl.from_pandas(frame)

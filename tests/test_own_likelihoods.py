@@ -187,6 +187,7 @@ TYPES = [(word, kind) for word, kind in CASES if word in (mc.Bernoulli(), mc.Mul
 
 
 @pytest.mark.parametrize(("word", "kind"), TYPES, ids=str)
+@pytest.mark.some(1, word=1)
 def test_tables_are_completed_with_them(word, kind):
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"y": numbers((60, 1), "real", rng)[:, 0], "x": rng.normal(size=60)})

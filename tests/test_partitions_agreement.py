@@ -142,7 +142,11 @@ def assert_same(found, wanted, name):
 
 @pytest.mark.parametrize(
     ("part", "n_examples"),
-    [(0, 15), *(pytest.param(k, 600, marks=pytest.mark.slow) for k in range(1, 5))],
+    [
+        (0, 8),
+        pytest.param(0, 15, marks=pytest.mark.slow(seconds=3)),
+        *(pytest.param(k, 600, marks=pytest.mark.slow) for k in range(1, 5)),
+    ],
 )
 def test_partitions_have_the_objectives_bounds_and_answers_of_the_table(
     part, n_examples, tmp_path_factory

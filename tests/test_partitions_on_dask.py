@@ -70,6 +70,7 @@ def until_there_are(client, n_workers):
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
+@pytest.mark.some(1, n_workers=[1])
 def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster, alone, n_workers):
     cluster.scale(n_workers)
     with distributed.Client(cluster) as connected:
@@ -455,6 +456,7 @@ def test_workers_killed_together_at_any_moment_change_no_bit(client, alone):
 
 
 @pytest.mark.parametrize("same", [True, False])
+@pytest.mark.some(0.8, same=1)
 def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
     """It takes its share, and is refused where it computes with other versions."""
     before, late, preferred_workers = set(client.scheduler_info()["workers"]), [], set()

@@ -74,6 +74,7 @@ def model_and_data(risk="pu", beside="alone", mean=False):
         ("nearly all missing", "alone", False),
     ],
 )
+@pytest.mark.some(0.8, risk=[0, 1, 2, 4])
 def test_a_fit_of_partitions_is_the_fit_of_the_table(risk, beside, mean, written, monkeypatch):
     if written:
         monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 10**9)

@@ -66,6 +66,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.some(0.7, case=2)
 def test_parts_on_the_disk_change_no_bit(case):
     model, data = CASES[case]()
     assert fitted(model, data, np.inf, None) == fitted(model, data, 0, Scratch())
@@ -93,6 +94,7 @@ written, found = [], []
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.some(0.4, case=2)
 def test_nobody_writes_into_the_arrays_of_a_part(case):
     model, data = CASES[case]()
     written.clear()

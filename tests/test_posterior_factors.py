@@ -432,6 +432,7 @@ def assert_close(found, expected, tolerance=1e-9):
 
 @pytest.mark.parametrize("is_dense", [False, True], ids=["loops", "products"])
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.some(0.03)
 def test_a_sweep_is_that_of_a_plain_oracle(seed, is_dense, monkeypatch):
     """From the third sweep of a model on: moments of z at all cells, priors and the bound."""
     monkeypatch.setattr(rows_of.RowPass, "is_dense", is_dense)
@@ -813,6 +814,7 @@ def test_factors_that_explain_nothing_do_not_hold_up_the_end(likelihood):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.some(0.7, seed=1)
 def test_the_noise_of_few_columns_is_found_by_default(seed):
     """Factors as many as columns could take all of it."""
     rng = np.random.default_rng(seed)

@@ -84,6 +84,7 @@ def test_collections_of_dask_have_the_posterior_of_their_arrays(client):
 
 
 @pytest.mark.parametrize("word", [LEARNED, mc.Bernoulli()], ids=repr)
+@pytest.mark.some(1, word=1)
 def test_attributes_of_rows_have_the_bits_of_one_process(client, word, monkeypatch):
     model, data = model_of(word, bias=True, row_effects=True), RowsInMemory({"x": table(word)}, 4)
     numbers = np.random.default_rng(0).normal(size=(data.n_items, 3))

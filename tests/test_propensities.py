@@ -73,6 +73,7 @@ def test_the_squared_loss_is_that_of_the_inverse_propensity():
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("spread", [1.0, 4.0, 9.0])
+@pytest.mark.some(0.2)
 def test_a_fit_is_certified_and_the_reference_agrees(loss, spread):
     labels, theta = exposures(spread=spread)
     model = mc.Model([mc.Block("y", risk(loss))], [mc.NuclearBall(5.0)])

@@ -10,6 +10,7 @@ from mcframe.papers import mc_1, mc_b
 
 @pytest.mark.parametrize("preset", [mc_b, mc_1])
 @pytest.mark.parametrize("name", ["emotions", "yeast"])
+@pytest.mark.some(0.6)
 def test_certified_and_better_than_the_commoner_class(data_folder, name, preset):
     data = read_multilabel(data_folder / f"{name}.npz")
     rng = np.random.default_rng(0)

@@ -433,6 +433,7 @@ def test_identities_hold_in_tables_of_groups():
 
 
 @pytest.mark.parametrize("groups", [None, "town"])
+@pytest.mark.some(2, groups=[1])
 def test_cells_with_limits_satisfy_relations_within_them(groups):
     frame, truth = expenses(90)
     frame["food"] = [
@@ -464,6 +465,7 @@ def test_limits_without_a_solution_are_named():
         mc.complete(frame, {"food": "number"}, relations=[SUM])
 
 
+@pytest.mark.slow(seconds=2)
 def test_draws_are_as_uncertain_as_intervals_say():
     """Numbers that others determine said that all predictions are sure (a mixture's draws).
 

@@ -314,6 +314,7 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 10])
 @pytest.mark.parametrize("weight", [1.0, 5.0, 17.2, 30.0])
 @pytest.mark.parametrize("main", [mc.NuclearNorm, mc.MaxNorm])
+@pytest.mark.some(0.1)
 def test_the_bound_of_one_label_is_below_the_optimum(main, weight, rows):
     """One entry z > 0 has either norm z, and the optimum w h + a z is where a = w / (1 + e^z).
 
@@ -364,6 +365,7 @@ BESIDE = {
 @pytest.mark.parametrize("unit", [2.0**-100, 2.0**100])
 @pytest.mark.parametrize("backend", ["auto", "splitting", "reference"])
 @pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+@pytest.mark.some(0.1)
 def test_no_size_of_numbers_keeps_the_gap_of_terms_open(beside, backend, unit):
     """Constants of rounding have the unit of what they are added to."""
     fits = []

@@ -313,6 +313,7 @@ ACROSS = {"parts": {"food": 1.0, "rent": 1.0}, "totals": {"total": -1.0}}
 
 @pytest.mark.parametrize("weight", [None, 5.0])
 @pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.some(0.4)
 def test_several_blocks_have_one_relation(standardize, weight):
     """As one block of all columns has, whose losses are those of both."""
     blocks = [

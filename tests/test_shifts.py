@@ -214,6 +214,7 @@ def crossed():
 
 
 @pytest.mark.parametrize("method", ["jump", "copy", "increments"])
+@pytest.mark.some(1, method=1)
 def test_terms_and_a_reference_group_go_together(crossed, method):
     """Coefficients of 1, x and x^2 in treated rows that drop out, as Carpenter and others say."""
     frame, terms = crossed_trial(), ["arm:x", "x**2"]
@@ -235,6 +236,7 @@ def test_terms_and_a_reference_group_go_together(crossed, method):
         np.testing.assert_allclose(fitted, expected, atol=0.25, err_msg=column)
 
 
+@pytest.mark.slow(seconds=2)
 def test_residuals_keep_their_place_with_terms(crossed):
     frame = crossed_trial()
     shift = dict.fromkeys(["y1", "y2"], mc.shift(by="arm", to="control"))

@@ -164,6 +164,7 @@ def test_draws_new_rows_and_files_have_similar_rows(completed_visits, tmp_path):
     assert error(completed) < 0.7 * error(plain)
 
 
+@pytest.mark.slow(seconds=3)
 def test_rows_of_a_gaussian_have_no_similar_ones():
     taken = 0
     for seed in range(6):

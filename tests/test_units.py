@@ -316,6 +316,7 @@ WORDS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("other", WORDS)
+@pytest.mark.some(0.1)
 def test_both_readings_agree(way, other):
     x = mc.Observations(MIXED["x"], weights=np.arange(1.0, 10.0)[:, None], offset=2.0)
     blocks = [

@@ -148,6 +148,7 @@ LIKELIHOOD, REGULARIZER = "examples/plugins/log_cosh.py", "examples/plugins/row_
 FILES = ("words", "docs", "floors", "likelihoods", "laws")
 OTHER_TESTS = (
     "examples_print or three_files or can_be_deleted or test_solver or (test_laws and not ({}))"
+    " or (downwards and not (log_cosh or row_lasso))"
 )
 
 
