@@ -53,6 +53,8 @@ def pytest_collection_modifyitems(items):
             tests[item.parent.nodeid, item.originalname].append(item)
     for cases in tests.values():
         marker, places, chosen = cases[0].get_closest_marker("some"), [], []
+        unknown = set(marker.kwargs) - set(cases[0].callspec.params)
+        assert not unknown, f"{cases[0].originalname} has no parameters {unknown}"
         for names in parameters_together(cases[0]):
             # Values of one list are the same objects in all cases.
             keys = [tuple(id(case.callspec.params[name]) for name in names) for case in cases]

@@ -244,6 +244,7 @@ def test_lines_of_certainty_have_numbers_of_drawn_tables(script, tmp_path):
     assert "85.0% ± 5.0%" in "\n".join(certain.table(Latest(runs)))
 
 
+@pytest.mark.slow(seconds=1)
 def test_regressions_in_groups_have_intervals_of_drawn_tables(script, tmp_path):
     grouped = script("grouped")
     shape, method = "8 groups of 40", grouped.METHODS[0]

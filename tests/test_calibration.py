@@ -115,6 +115,7 @@ def test_a_known_mean_moves_the_bias_and_not_z():
     np.testing.assert_allclose(fit.bias("x"), 10.0, rtol=1e-9)
 
 
+@pytest.mark.slow(seconds=1)
 def test_a_penalty_and_equations_of_one_block_share_its_effects():
     block = mc.Block("x", mc.Gaussian(), bias=True, row_effects=True)
     terms = [

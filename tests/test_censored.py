@@ -391,6 +391,7 @@ def test_fits_and_posteriors_are_saved_with_limits(tmp_path):
         ),
     ],
 )
+@pytest.mark.slow(seconds=2)
 def test_folds_hold_limits_out(criterion):
     model, data, _ = example(mc.Gaussian(0.16), shape=(30, 6))
     options = {"cv": 3, "weights": [200.0, 1.0, 1e-3], "tol": 1e-4}

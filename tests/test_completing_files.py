@@ -92,6 +92,7 @@ def test_parts_of_any_length_are_filled_as_the_table_is(tmp_path, parts_of, seed
     assert not any(column.null_count for column in found[0].columns)
 
 
+@pytest.mark.slow(seconds=2)
 def test_trees_fill_parts_as_the_table_but_for_features_at_a_threshold(tmp_path, parts_of):
     """Features of equal rows differ by rounding, where a tree may ask for less."""
     rng = np.random.default_rng(0)
@@ -168,6 +169,7 @@ def long_file(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:numbers outside of what their columns were taken for")
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.some(2, ending=1)
 def test_all_rows_of_a_long_file_are_filled_in_order(tmp_path, long_file, parts_of, ending):
     path, frame = long_file
     parts_of(100, frame.shape[1])

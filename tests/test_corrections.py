@@ -369,6 +369,7 @@ def test_an_optimum_has_no_correction():
         mc.complete(frame, nonlinear="yes")
 
 
+@pytest.mark.slow(seconds=3)
 def test_draws_with_terms_keep_these(corrected):
     _, _, plain, completed = corrected
     for answer in (plain, completed):

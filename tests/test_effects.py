@@ -279,6 +279,7 @@ def test_what_rounding_leaves_of_a_singular_system_is_not_blown_up():
 
 
 @pytest.mark.parametrize("effects", KINDS, ids=str)
+@pytest.mark.some(1, effects=1)
 def test_effects_of_a_huber_loss_know_no_unit(effects):
     """Rows whose residuals are all beyond delta have a best effect, in any unit of the data."""
     rng = np.random.default_rng(0)

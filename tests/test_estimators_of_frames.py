@@ -74,6 +74,7 @@ def test_new_rows_are_filled_by_the_rule_for_them():
         pd.testing.assert_frame_equal(other.transform(new), filled)
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_weight_is_chosen_for_mixed_columns():
     terms = [mc.NuclearNorm(1.0)]
     imputer = MatrixCompletionImputer(terms=terms, n_weights=4, types={"day": "skip"})
@@ -219,6 +220,7 @@ def test_features_that_play_no_part_are_named():
     ]
 
 
+@pytest.mark.slow(seconds=1)
 def test_estimators_of_frames_stand_in_pipelines():
     frame = mixed().drop(columns=["day"])
     y = np.arange(60) % 2

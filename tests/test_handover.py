@@ -280,6 +280,7 @@ def test_a_backend_that_was_stopped_for_a_silent_reference_goes_on(monkeypatch):
     assert "callback" not in fit.message
 
 
+@pytest.mark.slow(seconds=2)
 def test_solvers_go_on_where_the_reference_fails(monkeypatch):
     def fails(*_):
         raise mc.BackendError("no conic solver has an answer")

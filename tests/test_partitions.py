@@ -418,6 +418,7 @@ def test_biases_of_classes_are_those_of_the_table(case):
 
 @pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
 @pytest.mark.parametrize("case", CLASSES)
+@pytest.mark.some(0.7, case=1)
 def test_biases_of_classes_agree_between_partitionings(case):
     model, y = model_of_classes(CLASSES[case]), classes_of(seed=1)
     one, *others = fits_of(model, {"x": y}, (1, 3, 16), max_iter=10)
@@ -504,6 +505,7 @@ def model_of_levels(levels=4, weight=1.5, **options):
 
 
 @pytest.mark.parametrize("levels", [2, 4])
+@pytest.mark.some(0.8, levels=[1])
 def test_fitted_thresholds_are_those_of_the_table(levels):
     model, y = model_of_levels(levels), np.minimum(levels_of(), levels)
     whole = mc.fit(model, {"x": y}, tol=1e-6, backend="alternating")

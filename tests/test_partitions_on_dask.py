@@ -80,6 +80,7 @@ def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster,
     assert bits(fit) == alone
 
 
+@pytest.mark.slow(seconds=1)
 def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, monkeypatch):
     """Those of columns go to every worker, those of rows to their partitions: as futures here."""
     monkeypatch.setattr("mcframe.partitions.on_dask.INLINE_BYTES", 0)
@@ -99,6 +100,7 @@ def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["classes", "levels"])
+@pytest.mark.slow(seconds=1)
 def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
     """Biases of classes, and thresholds: what is asked travels as futures here."""
     monkeypatch.setattr("mcframe.partitions.on_dask.INLINE_BYTES", 0)

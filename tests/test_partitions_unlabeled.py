@@ -268,6 +268,7 @@ def test_classes_that_all_observations_of_a_column_pull_one_way_have_a_bound():
 
 
 @pytest.mark.parametrize("n_partitions", [0, 1, 4], ids="{} partitions".format)
+@pytest.mark.some(0.6, n_partitions=[2])
 def test_a_tolerance_below_what_norms_are_told_to_ends_and_says_so(n_partitions):
     """An objective small beside its main regularizer: of a gap of 1e-10 norms would decide."""
     rng = np.random.default_rng(0)

@@ -217,6 +217,7 @@ def test_several_identities_are_solved_together():
     assert (once.sd.loc[0] == 0.0).all()
 
 
+@pytest.mark.slow(seconds=1)
 def test_a_relation_that_follows_from_others_changes_nothing(completed):
     twice = mc.complete(
         expenses()[0], relations=[SUM, "2 * rent = 2 * total - 2 * food - 2*other"]

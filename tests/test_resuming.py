@@ -79,6 +79,7 @@ def test_data_changed_in_place_are_other_data():
     np.testing.assert_array_equal(start.problem.tables["x"].values, X[~np.isnan(X)])
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_large_sparse_table_goes_on():
     rng = np.random.default_rng(0)
     cells = np.unique(rng.integers(0, 400 * 300, 6_000))

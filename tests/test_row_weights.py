@@ -209,6 +209,7 @@ def test_a_table_with_equal_weights_is_filled_as_without():
         np.testing.assert_allclose(*estimates, rtol=1e-9)
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_column_of_weights_is_set_aside_and_kept_in_files(tmp_path):
     rng = np.random.default_rng(1)
     frame = mixed_table(rng).assign(w=np.repeat([1.0, 4.0], 75))

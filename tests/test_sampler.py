@@ -315,6 +315,7 @@ def automatic(shape=(20, 5), likelihood=None, term=None, **options):
 
 
 @pytest.mark.parametrize("term", [mc.NuclearNorm(1.0), mc.GaussianRows(prior_rows=3.0)])
+@pytest.mark.some(2, term=1)
 def test_auto_takes_the_sampler_where_it_takes_seconds(term):
     answer, by = automatic((40, 4), mc.Gaussian(0.25), term)
     assert answer.message.endswith("; by the sampler, which takes seconds here")

@@ -218,6 +218,7 @@ def test_intervals_of_whole_columns_are_no_longer_than_they_need_be(kind, dtype,
 
 
 @pytest.mark.parametrize("shape", ["positive", "zero or more"])
+@pytest.mark.some(0.8, shape=1)
 def test_means_and_deviations_are_those_of_draws_of_one_entry(shape):
     """The quadrature of the mean and the sd against draws of the mixture of each entry."""
     _, frame, hidden = frame_of(shape)

@@ -48,6 +48,11 @@ def test_numbers_and_lists_say_which_values_there_are_and_lists_of_pairs_stay_to
     ]
 
 
+def test_a_name_that_is_no_parameter_is_refused():
+    with pytest.raises(AssertionError, match="no parameters"):
+        often({"word": 3, "seed": 2}, 0.1, sead=1)
+
+
 def test_one_case_that_is_asked_for_stays():
     assert often({"word": 1, "seed": 1}, 0.1, seed=[4]) == [(0, 0)]
 
