@@ -11,7 +11,12 @@ from mcframe.tables.calibrating import calibrated
 from mcframe.tables.coding import CountedNumbers, Numbers
 from mcframe.tables.declared_column import as_numbers
 from mcframe.tables.indicator_codings import Indicator, Indicators, Steps
-from mcframe.tables.platt_scaling import LARGEST_SLOPE, PRIOR_DEVIATION, most_likely
+from mcframe.tables.platt_scaling import (
+    LARGEST_SLOPE,
+    PRIOR_DEVIATION,
+    least_slope_ratio,
+    most_likely,
+)
 from mcframe.tables.raw_predictions import RawPredictions
 
 from .test_declare import mixed
@@ -177,9 +182,11 @@ def test_slope_and_offsets_are_those_of_a_general_solver(seed: int) -> None:
         return float(np.sum(logsumexp(inner, axis=1) - inner[np.arange(n), codes]) + drawn)
 
     slope, offsets = most_likely(scores, codes, counted, levels, usual)
-    bounds = [(0.0, LARGEST_SLOPE / usual), *[(None, None)] * k]
+    least = least_slope_ratio(usual * scores)
+    bounds = [(least, LARGEST_SLOPE / usual), *[(None, None)] * k]
     expected = scipy.optimize.minimize(
         loss, np.eye(k + 1)[0], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12}
     )
-    assert 0.0 <= slope <= LARGEST_SLOPE
+    assert least * usual - 1e-12 <= slope <= LARGEST_SLOPE
+    assert n == 1 or slope > 0.0
     assert loss(np.array([slope / usual, *offsets])) <= expected.fun + 1e-9 * (1 + expected.fun)

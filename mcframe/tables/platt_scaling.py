@@ -12,6 +12,9 @@ from mcframe.runtime.machine import limits_blas
 PRIOR_SLOPE = 4.0
 # The largest slope: entries that are classified without an error have no finite best one.
 LARGEST_SLOPE = 150.0
+# The least slope is that at which logits differ by so little, as a standard deviation. It moves
+# probabilities by next to nothing. With 0 all entries would be equally probable, in no order.
+LEAST_DEVIATION = 0.05
 # The standard deviation of the Gaussian priors of the slope, relative to ``PRIOR_SLOPE``, and of
 # each offset.
 PRIOR_DEVIATION = 1.0
@@ -30,14 +33,15 @@ def most_likely(
 
     With slope a and offsets o the logits are ``log_shares + a scores + offset_factors o``
     (n x K). Gaussian priors hold the slope near ``usual_slope`` and offsets near 0 where there are
-    few entries. Newton's method is used, since the loss is strictly convex and has few unknowns:
-    the ratio of the slope to ``usual_slope``, and the offsets. ``weights`` (n,) say how often each
-    entry counts.
+    few entries. The slope is at least ``least_slope_ratio`` times that. Newton's method is used,
+    since the loss is strictly convex and has few unknowns: the ratio of the slope to
+    ``usual_slope``, and the offsets. ``weights`` (n,) say how often each entry counts.
     """
     n, n_values = scores.shape
     largest_ratio, chosen = LARGEST_SLOPE / usual_slope, (np.arange(n), codes)
     scores, offset_factors = usual_slope * scores, np.broadcast_to(offset_factors, n)
     weights = np.broadcast_to(weights, n)
+    least_ratio = least_slope_ratio(scores)
     counts = np.bincount(codes, weights * offset_factors, n_values)
     prior_mean = np.concatenate([[1.0], np.zeros(n_values)])
 
@@ -64,7 +68,7 @@ def most_likely(
         hessian[0, 1:] = hessian[1:, 0] = np.sum(weighted * centred, axis=0)
         hessian[1:, 1:] += np.diag(offset_factors @ weighted) - weighted.T @ changes
         step = -np.linalg.solve(hessian, gradient)
-        ratio = min(max(unknowns[0] + step[0], 0.0), largest_ratio)
+        ratio = min(max(unknowns[0] + step[0], least_ratio), largest_ratio)
         if abs(ratio - unknowns[0]) <= RESULT_ROUNDING:  # the slope stays at its bound
             step[0], step[1:] = 0.0, -np.linalg.solve(hessian[1:, 1:], gradient[1:])
             return step, -float(gradient @ step)
@@ -84,3 +88,12 @@ def most_likely(
             break
         unknowns, value, p = candidate, candidate_value, candidate_p
     return float(usual_slope * unknowns[0]), tuple(map(float, unknowns[1:]))
+
+
+def least_slope_ratio(scores: Array) -> float:
+    """The slope at which logits of these scores (n x K) differ by ``LEAST_DEVIATION``; at most 1.
+
+    0 where all entries have the same scores.
+    """
+    deviation = float(np.mean(np.std(scores, axis=0)))
+    return min(LEAST_DEVIATION / deviation, 1.0) if deviation > 0.0 else 0.0
