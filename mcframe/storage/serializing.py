@@ -405,8 +405,10 @@ def find_declaration(name: str) -> Declaration | None:
 
 def name_of(declaration: Declaration) -> str:
     """The name that files have for a class: as in ``mc.Gaussian`` for a public one."""
-    kind = declaration.stored_as or declaration.kind
-    public = getattr(import_module(PACKAGE), kind.__name__, None) is kind
+    kind, package = declaration.stored_as or declaration.kind, import_module(PACKAGE)
+    # A name that the package does not have would be compared with all that it has.
+    named = kind.__name__ in vars(package) or kind.__name__ in package.__all__
+    public = named and getattr(package, kind.__name__) is kind
     return kind.__name__ if public else full_name_of(kind)
 
 
