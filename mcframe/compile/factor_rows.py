@@ -313,8 +313,8 @@ def unexplained_gradients(
     sides = (True, latent.left, latent.right), (False, latent.right, latent.left)
     for by_rows, factor, other in sides:
         refitted = rows.descending_solutions(factor, other, weight, by_rows)
-        at = program.evaluate(product_of_rows(refitted, other, by_rows), evaluation.effects)
-        gradients.append(at.entry_gradients)
+        product = product_of_rows(refitted, other, by_rows)
+        gradients.append(program.evaluate(product, evaluation.effects).entry_gradients)
     return gradients[0], gradients[1]
 
 

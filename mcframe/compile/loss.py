@@ -77,6 +77,13 @@ class BlockLossSummary(ABC):
         """True if there is a conjugate: not with parameters, which tie all entries together."""
         return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
 
+    @property
+    def is_clipped(self) -> bool:
+        """True if the domain of the conjugate has ends, and no sums of gradients have to stay."""
+        if not isinstance(self.likelihood, Conjugate) or self.layout.size:
+            return False
+        return type(self.likelihood).nearest_gradient is not Conjugate.nearest_gradient
+
 
 @attrs.frozen(eq=False)
 class BlockLoss(BlockLossSummary):
@@ -688,14 +695,18 @@ class EntryLoss(Loss):
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
         """
+        clipped_losses = [p for p in self.block_losses if p.is_clipped]
+        if not clipped_losses:
+            return gradient  # no copy of an array of all entries
         clipped = gradient.copy()
-        for block_loss in self.block_losses:
-            if block_loss.has_conjugate() and not block_loss.effects.size:
-                clipped[block_loss.part] = block_loss.nearest_gradient(gradient[block_loss.part])
+        for block_loss in clipped_losses:
+            clipped[block_loss.part] = block_loss.nearest_gradient(gradient[block_loss.part])
         return clipped
 
     def centre(self, gradient: Array) -> Array:
         """The gradients with what rounding left of the sums over each effect taken off."""
+        if not any(block_loss.layout.size for block_loss in self.block_losses):
+            return gradient
         parts = [
             block_loss.effects.centre(gradient[block_loss.part])
             for block_loss in self.block_losses

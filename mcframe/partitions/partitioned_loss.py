@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.compile.loss import BlockLossSummary, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Conjugate, PointwiseLoss
+from mcframe.contracts.likelihood import PointwiseLoss
 from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
@@ -481,14 +481,9 @@ class PartitionedLoss(Loss):
 
     def clip(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The gradients of blocks without effects moved into their domains, if these have ends."""
-        bounded = any(
-            block_loss.has_conjugate()
-            and not block_loss.layout.size
-            and isinstance(block_loss.likelihood, Conjugate)
-            and type(block_loss.likelihood).nearest_gradient is not Conjugate.nearest_gradient
-            for block_loss in self.block_losses
-        )
-        return gradient.changed(EntryLoss.clip, LOSS, gradient) if bounded else gradient
+        if not any(block_loss.is_clipped for block_loss in self.block_losses):
+            return gradient
+        return gradient.changed(EntryLoss.clip, LOSS, gradient)
 
     def centre(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The gradients with what rounding left of the sums over each effect taken off."""
