@@ -803,15 +803,12 @@ def tapered_bound(
     parts: list[tuple[Any, Any]] = [(point.gradient, point.gradient)]  # that are taken off
     shares: Array = np.zeros((1, sum(matrix.shape)))
 
-    def operator(part: Any) -> Operator:
-        """The matrix of a part: that of the gradient itself where it is all there is."""
-        is_all = part is point.gradient and not point.terms and not point.background
-        return matrix if is_all else entries.matrix(part)
-
     def shorten() -> tuple[Array, float]:
         """More shares, and what they and scaling what is too long still are predicted to cost."""
         costs = scaling_costs(program, primal.evaluation, parts)
-        operators = [(operator(rows), operator(columns)) for rows, columns in parts]
+        operators = [(entries.matrix(rows), entries.matrix(columns)) for rows, columns in parts]
+        if not point.terms and not point.background:  # the first part is all there is
+            operators[0] = matrix, matrix
         return lower_directions(
             matrix, operators, directions, shares, radius, excess, costs, primal.main, spare
         )
