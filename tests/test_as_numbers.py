@@ -13,8 +13,8 @@ from mcframe.tables.declared_column import as_numbers
 from mcframe.tables.indicator_codings import Indicator, Indicators, Steps
 from mcframe.tables.platt_scaling import (
     LARGEST_SLOPE,
+    LEAST_DEVIATION,
     PRIOR_DEVIATION,
-    least_slope_ratio,
     most_likely,
 )
 from mcframe.tables.raw_predictions import RawPredictions
@@ -182,7 +182,8 @@ def test_slope_and_offsets_are_those_of_a_general_solver(seed: int) -> None:
         return float(np.sum(logsumexp(inner, axis=1) - inner[np.arange(n), codes]) + drawn)
 
     slope, offsets = most_likely(scores, codes, counted, levels, usual)
-    least = least_slope_ratio(usual * scores)
+    deviation = np.sqrt(np.var(usual * scores, axis=0)).mean()
+    least = 0.0 if n == 1 else min(LEAST_DEVIATION / deviation, 1.0)
     bounds = [(least, LARGEST_SLOPE / usual), *[(None, None)] * k]
     expected = scipy.optimize.minimize(
         loss, np.eye(k + 1)[0], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12}

@@ -33,15 +33,17 @@ def most_likely(
 
     With slope a and offsets o the logits are ``log_shares + a scores + offset_factors o``
     (n x K). Gaussian priors hold the slope near ``usual_slope`` and offsets near 0 where there are
-    few entries. The slope is at least ``least_slope_ratio`` times that. Newton's method is used,
-    since the loss is strictly convex and has few unknowns: the ratio of the slope to
-    ``usual_slope``, and the offsets. ``weights`` (n,) say how often each entry counts.
+    few entries. The slope is at least that at which the logits differ a little among entries, or
+    ``usual_slope``. Newton's method is used, since the loss is strictly convex and has few
+    unknowns: the ratio of the slope to ``usual_slope``, and the offsets. ``weights`` (n,) say how
+    often each entry counts.
     """
     n, n_values = scores.shape
     largest_ratio, chosen = LARGEST_SLOPE / usual_slope, (np.arange(n), codes)
     scores, offset_factors = usual_slope * scores, np.broadcast_to(offset_factors, n)
     weights = np.broadcast_to(weights, n)
-    least_ratio = least_slope_ratio(scores)
+    deviation = float(np.mean(np.std(scores, axis=0)))
+    least_ratio = min(LEAST_DEVIATION / deviation, 1.0) if deviation > 0.0 else 0.0
     counts = np.bincount(codes, weights * offset_factors, n_values)
     prior_mean = np.concatenate([[1.0], np.zeros(n_values)])
 
@@ -88,12 +90,3 @@ def most_likely(
             break
         unknowns, value, p = candidate, candidate_value, candidate_p
     return float(usual_slope * unknowns[0]), tuple(map(float, unknowns[1:]))
-
-
-def least_slope_ratio(scores: Array) -> float:
-    """The slope at which logits of these scores (n x K) differ by ``LEAST_DEVIATION``; at most 1.
-
-    0 where all entries have the same scores.
-    """
-    deviation = float(np.mean(np.std(scores, axis=0)))
-    return min(LEAST_DEVIATION / deviation, 1.0) if deviation > 0.0 else 0.0
