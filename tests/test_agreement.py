@@ -205,7 +205,7 @@ def hurried(model, data, backend):
         return mc.fit(model, data, backend=backend, max_seconds=5.0)
 
 
-@pytest.mark.parametrize("n", [3, pytest.param(12, marks=pytest.mark.slow(seconds=8))])
+@pytest.mark.parametrize("n", [6, pytest.param(12, marks=pytest.mark.slow(seconds=8))])
 def test_far_models_are_certified_or_honestly_not(n, record_property):
     run_far(n, 0, record_property)
 
