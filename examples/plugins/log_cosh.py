@@ -54,6 +54,10 @@ class LogCosh(Likelihood, Conjugate, TwiceDifferentiable):
         inside = np.abs(gradient) <= self.delta * (1.0 + 1e-14)
         return np.where(inside, gradient * y + entropy, np.inf)
 
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """Between -delta and delta."""
+        return np.clip(gradient, -self.delta, self.delta)
+
     def mean(self, z: Array) -> Array:
         """z."""
         return z.copy()
