@@ -25,7 +25,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from pages import DOCUMENT, add_page, markdown, write_part
@@ -75,6 +74,12 @@ def posterior(table, settings, **options):
     """
     for setting in settings:
         yield predictive(table, None if setting == DEFAULTS else setting, **options)
+
+
+def rated_sets(table, settings):
+    """With who rated which film, of several numbers of factors; of levels by distances, too."""
+    for *ratios, n_factors in settings:
+        yield predictive(table, *ratios, factors=n_factors, **SETS)
 
 
 def sampler(table, settings):
@@ -226,8 +231,8 @@ def implicit(table, settings):
 METHODS = {
     "mc.posterior": posterior,
     "mc.posterior, levels": posterior,
-    "mc.posterior, rated sets": partial(posterior, **SETS),
-    "mc.posterior, levels and rated sets": partial(posterior, **SETS),
+    "mc.posterior, rated sets": rated_sets,
+    "mc.posterior, levels and rated sets": rated_sets,
     "mc.posterior, levels and attributes": levels_and_attributes,
     "mc.posterior, sampler": sampler,
     "mc.path": mcframe,
@@ -240,8 +245,8 @@ METHODS = {
 SETTINGS = {
     "mc.posterior": [DEFAULTS],
     "mc.posterior, levels": list(THRESHOLD_RATIOS),
-    "mc.posterior, rated sets": [DEFAULTS],
-    "mc.posterior, levels and rated sets": list(THRESHOLD_RATIOS),
+    "mc.posterior, rated sets": [(12,), (24,)],
+    "mc.posterior, levels and rated sets": list(itertools.product(THRESHOLD_RATIOS, (12, 24))),
     "mc.posterior, levels and attributes": list(THRESHOLD_RATIOS),
     "mc.posterior, sampler": list(itertools.product((8, 12), (80, 120))),
     "mc.path": list(np.geomspace(26.0, 7.0, N_SETTINGS)),
