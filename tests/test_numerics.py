@@ -14,12 +14,11 @@ from mcframe.model import Layout
 from mcframe.numerics import quasi_newton
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
 from mcframe.numerics.norms import norm_upper_bound, singular_value_bounds
-from mcframe.numerics.operators import LowRank
+from mcframe.numerics.operators import LowRank, thin_qr
 from mcframe.numerics.shrinkage import (
     Dense,
     Shrinker,
     cheapest,
-    orthonormal,
     shrink_full,
     shrink_gram,
 )
@@ -98,13 +97,26 @@ def test_a_start_gives_its_singular_vectors():
     np.testing.assert_allclose(found.values, full.values[: found.values.size] - 1.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("condition", [1.0, 1e3, 1e12])
-def test_orthonormal_columns(condition):
-    rng = np.random.default_rng(0)
-    tall = np.linalg.qr(rng.standard_normal((200, 12)))[0] * np.geomspace(1, 1 / condition, 12)
-    tall = tall @ np.linalg.qr(rng.standard_normal((12, 12)))[0]
-    basis = orthonormal(tall)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(12), atol=1e-10)
+@settings(max_examples=60)
+@given(
+    st.integers(0, 200),
+    st.integers(0, 12),
+    st.floats(0.0, 18.0),
+    st.floats(-160.0, 160.0),
+    st.integers(0, 10**6),
+)
+def test_thin_qr_is_one_of_any_columns(n_rows, width, condition, size, seed):
+    """Of wide matrices, dependent columns, columns of zeros, and squares that overflow."""
+    rng = np.random.default_rng(seed)
+    k = min(n_rows, width)
+    tall = np.linalg.qr(rng.standard_normal((n_rows, k)))[0] * np.logspace(0.0, -condition, k)
+    tall = 10.0**size * tall @ rng.standard_normal((k, width))
+    tall[:, rng.random(width) < 0.1] = 0.0
+    basis, triangle = thin_qr(tall)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-12)
+    largest = np.max(np.abs(tall), initial=0.0)
+    np.testing.assert_allclose(basis @ triangle, tall, rtol=0.0, atol=1e-13 * largest)
+    assert not np.tril(triangle, -1).any()
 
 
 @settings(max_examples=40)

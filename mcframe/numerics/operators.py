@@ -264,6 +264,9 @@ def as_operator(matrix: Any) -> Operator:
 
 # From so many multiplications on the compiled loop pays for being loaded.
 COMPILED_MULTIPLICATIONS = 300_000
+# A Cholesky factor of columns of unit length whose diagonal is above the first number leaves a
+# basis orthonormal to rounding; one below the second number is no use.
+LEAST_CHOLESKY_RATIO, DEPENDENT_CHOLESKY_RATIO = 0.1, 1e-7
 # A column whose singular value is below this relative to the largest is dropped.
 NEGLIGIBLE_SINGULAR_VALUE = 1e-10
 
@@ -394,9 +397,35 @@ class LowRank(Operator):
         return LowRank(left, np.hstack([right, unit]))
 
 
+def thin_qr(tall: Array) -> tuple[Array, Array]:
+    """An orthonormal basis Q of the columns of a tall matrix Q R, and the triangle R.
+
+    Cholesky QR of columns of unit length: three times as fast as Householder's, and off by eps
+    times the squared condition number, so that it is done twice where that is large. Where the
+    columns are dependent, or their squares overflow, Householder's serves.
+    """
+    basis, triangle = tall, np.eye(tall.shape[1])
+    try:
+        for _ in range(2):
+            with np.errstate(all="ignore"):
+                gram = basis.T @ basis
+                lengths = np.sqrt(np.diagonal(gram))
+                factor = np.linalg.cholesky(gram / lengths[:, None] / lengths)
+            step = factor.T * lengths
+            basis, triangle = basis @ np.linalg.inv(step), step @ triangle
+            least = np.min(np.diagonal(factor), initial=1.0)
+            if least > LEAST_CHOLESKY_RATIO:
+                return basis, triangle
+            if not least > DEPENDENT_CHOLESKY_RATIO:
+                break
+    except np.linalg.LinAlgError:
+        pass
+    return np.linalg.qr(tall)
+
+
 def orthogonal_factors(left: Array, right: Array) -> tuple[Array, Array, Array]:
     """Factors of U V' with orthogonal columns, equally long on both sides, none negligible."""
-    (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
+    (left, upper), (right, lower) = thin_qr(left), thin_qr(right)
     turned, s, across = svd(upper @ lower.T)
     kept = s > NEGLIGIBLE_SINGULAR_VALUE * float(np.max(s, initial=0.0))
     roots = np.sqrt(s[kept])

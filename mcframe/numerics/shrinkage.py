@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.stored_classes import stored
-from mcframe.numerics.operators import Dense, LowRank, Operator
+from mcframe.numerics.operators import Dense, LowRank, Operator, thin_qr
 from mcframe.runtime.machine import check_time, gram, matmul
 
 # Columns that the block iteration carries beyond the rank.
@@ -16,8 +16,6 @@ GUARD_COLUMNS = 12
 RANDOM_COLUMNS = 2
 # A Gram matrix squares the condition number: it serves thresholds above this fraction of ||A||.
 GRAM_THRESHOLD = 1e-4
-# A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
-LEAST_CHOLESKY_RATIO = 1e-3
 # Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of
 # a block, and than a singular value decomposition.
 SMALL_SIDE = 64
@@ -236,7 +234,7 @@ def apply_filter(
     polynomial they would swamp. Without ``ritz`` all take a plain power.
     """
     if ritz is None:
-        return square.times(orthonormal(square.times(basis)))
+        return square.times(thin_qr(square.times(basis))[0])
     # A block that reaches into the null space ends in rounding, which must not be blown up.
     numbers = np.finfo(float)
     end = float(max(min(ritz[-1], threshold), numbers.eps * ritz[0], numbers.tiny))
@@ -259,33 +257,13 @@ def apply_filter(
 
 def ritz_vectors(square: Square, block: Array) -> tuple[Array, Array, Array | None, Array]:
     """Ritz vectors V and values of A'A in the span of a block, A V, and their residuals."""
-    basis = orthonormal(block)
+    basis = thin_qr(block)[0]
     long, image = square.images(basis)
     values, turn = np.linalg.eigh(basis.T @ image)
     values, turn = np.maximum(values[::-1], 0.0), np.ascontiguousarray(turn[:, ::-1])
     basis = basis @ turn
     residuals = np.linalg.norm(image @ turn - basis * values, axis=0)
     return basis, values, None if long is None else long @ turn, residuals
-
-
-def orthonormal(tall: Array) -> Array:
-    """An orthonormal basis of the columns of a tall matrix.
-
-    Cholesky QR: three times as fast as Householder's, and off by eps times the squared
-    condition number, so that it is done twice where that is large; beyond about 1e7 the
-    factorisation fails and Householder's serves.
-    """
-    basis = tall
-    try:
-        for _ in range(2):
-            factor = np.linalg.cholesky(basis.T @ basis)
-            basis = basis @ np.linalg.inv(factor).T
-            diagonal = np.diagonal(factor)
-            if np.min(diagonal) > LEAST_CHOLESKY_RATIO * np.max(diagonal):
-                break
-    except np.linalg.LinAlgError:
-        return np.linalg.qr(tall)[0]
-    return basis
 
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:

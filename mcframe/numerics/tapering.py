@@ -8,8 +8,7 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.numerics.operators import Operator
-from mcframe.numerics.shrinkage import orthonormal
+from mcframe.numerics.operators import Operator, thin_qr
 from mcframe.runtime.machine import check_time
 
 # Rounds in which rows and columns are scaled until the norm is low enough.
@@ -77,7 +76,7 @@ def lower_directions(
     what is too long.
     """
     free, n_rows = costs.free, matrix.shape[0]
-    basis = orthonormal(near)
+    basis = thin_qr(near)[0]
     whole = matrix @ basis
     row_images = [whole if rows is matrix else rows @ basis for rows, _ in parts]
     best, least = shares, np.inf
