@@ -48,7 +48,7 @@ SCALING = DOCUMENT.with_name("scaling.md")
 # A ratio that rises by more than this factor is explained or mended.
 RISE = 1.2
 # The sweeps of cmfrec, after which its objective is within 1e-4 and 1e-6 of the optimum of P3.
-SWEEPS, MORE_SWEEPS = 10, 20
+SWEEPS, MORE_SWEEPS = 10, 40
 
 
 class Products:
