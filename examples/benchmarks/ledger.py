@@ -275,7 +275,7 @@ class Complete:
     """``mc.complete`` of a table of numbers, labels and categories with a fifth missing."""
 
     def __init__(self, n_rows, n_columns, peer="IterativeImputer"):
-        self.shape, self.peers = (n_rows, n_columns), {peer: None}
+        self.shape, self.peers = (n_rows, n_columns), {} if peer is None else {peer: None}
 
     def prepare(self, data):
         """It is drawn each time."""
@@ -331,10 +331,6 @@ class Complete:
 class Draws(Complete):
     """Twenty filled tables of that kind."""
 
-    def __init__(self, n_rows, n_columns):
-        super().__init__(n_rows, n_columns)
-        self.peers = {}
-
     def mcframe(self, data):
         """``draws(20)`` of an answer that is there."""
         import mcframe as mc
@@ -348,10 +344,6 @@ class Draws(Complete):
 
 class ParquetFile(Complete):
     """A Parquet file of such a table, completed in parts."""
-
-    def __init__(self, n_rows, n_columns):
-        super().__init__(n_rows, n_columns)
-        self.peers = {}
 
     def path(self, data):
         """The file."""
@@ -608,8 +600,8 @@ ITEMS = {
     "simulated ratings": SimulatedRatings(),
     "p7 in partitions": OnWorkers("p7", 1e-3, "p7", 0),
     "p7 on two workers": OnWorkers("p7", 1e-3, "p7", 2),
-    "complete a file of 1,000,000 x 20": ParquetFile(1_000_000, 20),
-    "draws of 10,000 x 20": Draws(10_000, 20),
+    "complete a file of 1,000,000 x 20": ParquetFile(1_000_000, 20, None),
+    "draws of 10,000 x 20": Draws(10_000, 20, None),
     "tests": Command("pytest", "-p", "no:cacheprovider"),
     "core tests": Command("pytest", "-p", "no:cacheprovider", "-m", "core"),
     "demo": Command("mcframe", "demo"),
