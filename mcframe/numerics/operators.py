@@ -267,6 +267,8 @@ COMPILED_MULTIPLICATIONS = 300_000
 # A Cholesky factor of columns of unit length whose diagonal is above the first number leaves a
 # basis orthonormal to rounding; one below the second number is no use.
 LEAST_CHOLESKY_RATIO, DEPENDENT_CHOLESKY_RATIO = 0.1, 1e-7
+# The squares of columns of this length, and of one over it, have all their digits.
+LEAST_LENGTH = 1e-140
 # A column whose singular value is below this relative to the largest is dropped.
 NEGLIGIBLE_SINGULAR_VALUE = 1e-10
 
@@ -402,15 +404,17 @@ def thin_qr(tall: Array) -> tuple[Array, Array]:
 
     Cholesky QR of columns of unit length: three times as fast as Householder's, and off by eps
     times the squared condition number, so that it is done twice where that is large. Where the
-    columns are dependent, or their squares overflow, Householder's serves.
+    columns are dependent, or their squares leave the range of numbers, Householder's serves.
     """
     basis, triangle = tall, np.eye(tall.shape[1])
     try:
         for _ in range(2):
-            with np.errstate(all="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 gram = basis.T @ basis
-                lengths = np.sqrt(np.diagonal(gram))
-                factor = np.linalg.cholesky(gram / lengths[:, None] / lengths)
+            lengths = np.sqrt(np.diagonal(gram))
+            if not np.all((lengths > LEAST_LENGTH) & (lengths < 1.0 / LEAST_LENGTH)):
+                break
+            factor = np.linalg.cholesky(gram / lengths[:, None] / lengths)
             step = factor.T * lengths
             basis, triangle = basis @ np.linalg.inv(step), step @ triangle
             least = np.min(np.diagonal(factor), initial=1.0)
