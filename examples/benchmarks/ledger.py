@@ -169,7 +169,7 @@ def of_fit(fit, clock, products=None):
 class SimulatedRatings:
     """Ratings of the size of MovieLens 1M with effects of users and films, to 1e-3.
 
-    6,040 x 3,706 with about 900,000 cells drawn by powers of the ranks of rows and columns, rank
+    6,040 x 3,706 with 1,136,061 cells drawn by powers of the ranks of rows and columns, rank
     8 and noise of standard deviation .8, and effects of both of standard deviation .4.
     """
 
