@@ -153,7 +153,7 @@ def test_what_conic_solvers_agree_on_is_not_believed_against_a_proof(status, mon
     monkeypatch.setattr(Reference, "conic", wrong)
 
     @seed(0)
-    @settings(max_examples=10, phases=[Phase.generate], deadline=None)
+    @settings(max_examples=30, phases=[Phase.generate], deadline=None)
     @given(planted_sets())
     def holds(example):
         model, data, _ = example
