@@ -115,6 +115,14 @@ def test_an_operator_is_its_array(make, seed, n_rows, n_columns, width):
         np.testing.assert_allclose(
             one.gram_of_rows(sides[1]), wanted @ (wanted.T @ sides[1]), atol=1e-11
         )
+        for unit in (1.0, 1e60, 1e-60):
+            divided = (one * unit).in_units(unit)
+            product = divided @ sides[0].astype(divided.dtype)
+            assert product.dtype == divided.dtype
+            few = 1e-12 if divided.dtype == np.float64 else 1e-5
+            np.testing.assert_allclose(product, wanted @ sides[0], atol=few)
+            product = divided.T @ sides[1].astype(divided.dtype)
+            np.testing.assert_allclose(product, wanted.T @ sides[1], atol=few)
         for of_rows, square in ((False, wanted.T @ wanted), (True, wanted @ wanted.T)):
             written = one.gram_matrix(of_rows)
             assert written is None or np.allclose(written, square, rtol=0.0, atol=1e-11)

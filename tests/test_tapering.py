@@ -17,6 +17,7 @@ from mcframe.compile import (
     scaling_costs,
     unexplained_gradients,
 )
+from mcframe.numerics import tapering
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.tapering import ScalingCosts, cheapest_scales, lower_directions
@@ -51,18 +52,18 @@ def cvxpy_scales(shares, needed, linear, quadratic):
     return h.value
 
 
-def heavy_row_shortened(linear):
+def heavy_row_shortened(linear, unit=1.0):
     """Noise of norm below 1 with a row that stands out: the matrix, before and after."""
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((120, 80)) * (rng.random((120, 80)) < 0.3)
     dense[7] *= 3.0
     dense /= np.linalg.norm(np.delete(dense, 7, axis=0), 2) / 0.97
     rows, columns = np.nonzero(dense)
-    matrix = Sampled(Pattern.of(dense.shape, rows, columns), dense[rows, columns])
+    matrix = Sampled(Pattern.of(dense.shape, rows, columns), unit * dense[rows, columns])
     near = np.linalg.svd(dense)[2][:12].T
     costs = ScalingCosts(linear[None], np.ones((1, 200)))
     parts, none = [(matrix, matrix)], np.zeros((1, 200))
-    (shares,), cost = lower_directions(matrix, parts, near, none, 1.0, 1e-3, costs, 1e3, np.inf)
+    (shares,), cost = lower_directions(matrix, parts, near, none, unit, 1e-3, costs, 1e3, np.inf)
     assert costs.of(shares[None]) <= cost
     return dense, dense * (1.0 - shares[:120, None] - shares[120:]), shares
 
@@ -74,6 +75,15 @@ def test_a_heavy_row_alone_is_shortened():
     assert np.all((shares >= 0.0) & (shares < 1.0))
     assert shares[7] > 0.25
     assert np.mean(np.delete(shares, 7)) < 0.02
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e60, 1e-60])
+def test_shares_in_single_precision_are_those_in_double(unit, monkeypatch):
+    in_single = heavy_row_shortened(np.ones(200), unit)[2]
+    monkeypatch.setattr(tapering, "LEAST_SINGLE_EXCESS", np.inf)
+    in_double = heavy_row_shortened(np.ones(200))[2]
+    assert not np.array_equal(in_single, in_double)
+    np.testing.assert_allclose(in_single, in_double, atol=1e-4)
 
 
 def test_lines_of_infinite_cost_stay_as_they_are():
@@ -97,7 +107,7 @@ def test_what_costs_more_than_scaling_everything_is_left_as_it_is():
     )
     costs = ScalingCosts(np.full((1, 100), 10.0), np.ones((1, 100)))
     parts = [(matrix, matrix)]
-    shares, cost = lower_directions(matrix, parts, np.eye(40), none, 1.0, 1e-3, costs, 1.0, np.inf)
+    shares, cost = lower_directions(matrix, parts, np.eye(40), none, 1.0, 1e-6, costs, 1.0, np.inf)
     assert cost == pytest.approx(np.log(1.1))
     assert shares is none
 

@@ -33,7 +33,7 @@ from mcframe.numerics.norms import (
     singular_value_bounds,
 )
 from mcframe.numerics.operators import Dense, LowRank, Operator, orthogonal_factors
-from mcframe.numerics.tapering import lower_directions
+from mcframe.numerics.tapering import ScalingCosts, lower_directions
 from mcframe.numerics.unlabeled import ImplicitLossAt
 from mcframe.runtime.machine import OutOfTime
 
@@ -802,13 +802,18 @@ def tapered_bound(
     directions: Array = np.zeros((matrix.shape[1], 0))
     parts: list[tuple[Any, Any]] = [(point.gradient, point.gradient)]  # that are taken off
     shares: Array = np.zeros((1, sum(matrix.shape)))
+    measured: Any = None
 
-    def shorten() -> tuple[Array, float]:
-        """More shares, and what they and scaling what is too long still are predicted to cost."""
-        costs = scaling_costs(program, primal.evaluation, parts)
+    def measure() -> tuple[ScalingCosts, list[tuple[Operator, Operator]]]:
+        """What shares of all parts cost, and the matrices of these."""
         operators = [(entries.matrix(rows), entries.matrix(columns)) for rows, columns in parts]
         if not point.terms and not point.background:  # the first part is all there is
             operators[0] = matrix, matrix
+        return scaling_costs(program, primal.evaluation, parts), operators
+
+    def shorten() -> tuple[Array, float]:
+        """More shares, and what they and scaling what is too long still are predicted to cost."""
+        costs, operators = measured
         return lower_directions(
             matrix, operators, directions, shares, radius, excess, costs, primal.main, spare
         )
@@ -825,10 +830,11 @@ def tapered_bound(
         space.advance(max(TAPERING_LANCZOS_STEPS - space.steps, 0))
         fresh = space.leading(n_long + EXTRA_SINGULAR_VECTORS)[2]
         directions = np.hstack([directions, fresh])
+        measured = measured or measure()
         shorter, cost = shorten()
         if cost > spare and len(parts) == 1:
             parts.append(unexplained_gradients(program, primal.evaluation, large_part(latent)))
-            shares = np.zeros((2, sum(matrix.shape)))
+            shares, measured = np.zeros((2, sum(matrix.shape))), measure()
             shorter, _ = shorten()
         if shorter is shares:
             break

@@ -223,9 +223,12 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
 
 
 def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
-    """The sums of values[p] thin[across[p]], row by row: a sparse matrix times a thin one."""
-    out = np.empty((starts.size - 1, thin.shape[1]))
-    loop = fours.product_of if thin.shape[1] == BLOCK_WIDTH else product_of
+    """The sums of values[p] thin[across[p]], row by row: a sparse matrix times a thin one.
+
+    In the precision of both: in single precision it takes half of the time where ``thin`` is wide.
+    """
+    out = np.empty((starts.size - 1, thin.shape[1]), np.result_type(values, thin))
+    loop = fours.product_of if is_of_fours(values, thin) else product_of
     thin = np.ascontiguousarray(thin)
     over_rows(loop, across.size * thin.shape[1], starts, across, values, thin, out)
     return out
@@ -242,6 +245,11 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
             value, other = values[p], across[p]
             for c in range(width):
                 out[row, c] += value * right[other, c]
+
+
+def is_of_fours(values: Array, thin: Array) -> bool:
+    """True where there is a loop for the width and the precision of both."""
+    return thin.shape[1] == BLOCK_WIDTH and values.dtype == thin.dtype == np.float64
 
 
 def parts_of(starts: IntArray, n_across: int, width: int) -> IntArray:
@@ -267,7 +275,7 @@ def sum_of_parts(
     """The sum of what a loop adds to zeros, over parts of the rows."""
     thin = np.ascontiguousarray(thin)
     parts = parts_of(starts, n_across, thin.shape[1])
-    totals = np.zeros((parts.size - 1, n_across, thin.shape[1]))
+    totals = np.zeros((parts.size - 1, n_across, thin.shape[1]), np.result_type(values, thin))
 
     def add(first: int, last: int) -> None:
         for part in range(first, last):
@@ -285,7 +293,7 @@ def transposed_product(
     It writes to the shorter of the two thin matrices, where ``product`` of the other order reads
     the longer one: twice as fast where that does not fit the cache.
     """
-    loop = fours.transposed_product_of if thin.shape[1] == BLOCK_WIDTH else transposed_product_of
+    loop = fours.transposed_product_of if is_of_fours(values, thin) else transposed_product_of
     return sum_of_parts(loop, starts, across, values, thin, n_across)
 
 

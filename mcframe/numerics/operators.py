@@ -39,6 +39,10 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """The multiple ``factor * A``."""
         return Scaled(self, factor)
 
+    def in_units(self, unit: float) -> "Operator":
+        """The matrix divided by a number, in single precision if it has that."""
+        return self.multiple(1.0 / unit)
+
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """A V and A' U, for a U (n_rows x k) and a V (n_columns x k)."""
         return self @ right, self.T @ left

@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import cached_property
+from typing import Any
 
 import attrs
 import numpy as np
@@ -78,6 +79,11 @@ class Sampled(Operator):
         return self.pattern.shape
 
     @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The precision of the numbers, and of products with thin matrices of the same."""
+        return self.values.dtype
+
+    @property
     def seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed of the pattern."""
         return self.pattern.seed
@@ -91,6 +97,11 @@ class Sampled(Operator):
     def multiple(self, factor: float) -> "Sampled":
         """The matrix times a factor, multiplied out."""
         return Sampled(self.pattern, factor * self.values)
+
+    def in_units(self, unit: float) -> "Sampled":
+        """The numbers divided by one about as large, in single precision: 4 bytes an entry."""
+        single = np.empty(self.values.size, np.float32)
+        return Sampled(self.pattern, np.divide(self.values, unit, out=single, casting="same_kind"))
 
     def between(self, left: Array, right: Array) -> "Sampled":
         """diag(left) S diag(right)."""

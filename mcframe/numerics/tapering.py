@@ -19,6 +19,8 @@ COST_GROWTH = 300.0
 # The share of the norm by which a round aims below the bound, over 1: other directions become the
 # longest once these are shorter.
 OVERSHOOT = 1.5
+# Norms may be this much above the aim where products in single precision are exact enough.
+LEAST_SINGLE_EXCESS = 1e-5
 
 
 @attrs.frozen(eq=False)
@@ -73,10 +75,13 @@ def lower_directions(
     a singular value s falls by ``sum g_i u_i (R v)_i + sum h_j v_j (C'u)_j``; each round takes the
     cheapest larger shares for all singular values that are too large. Others may grow, by the
     second order of the shares. A round takes a product of each C with ``near`` and one of C' with
-    what is too long.
+    what is too long, in single precision unless ``above`` is small: the shares need not be exact.
     """
     free, n_rows = costs.free, matrix.shape[0]
     basis = thin_qr(near)[0]
+    if above >= LEAST_SINGLE_EXCESS:
+        matrix, parts = in_units(matrix, parts, aim)
+        basis, aim = basis.astype(matrix.dtype), 1.0
     whole = matrix @ basis
     row_images = [whole if rows is matrix else rows @ basis for rows, _ in parts]
     best, least = shares, np.inf
@@ -84,12 +89,12 @@ def lower_directions(
         check_time()
         image = whole.copy()
         for share, of_rows, (_, columns) in zip(shares, row_images, parts, strict=True):
-            g, h = share[:n_rows, None], share[n_rows:, None]
+            g, h = np.split(share.astype(whole.dtype)[:, None], [n_rows])
             shorter = np.flatnonzero(g)  # few: arrays of all rows are large
             image[shorter] -= g[shorter] * of_rows[shorter]
             if h.any():
                 image -= columns @ (h * basis)
-        squares, turn = np.linalg.eigh(image.T @ image)
+        squares, turn = np.linalg.eigh((image.T @ image).astype(np.float64))
         s = np.sqrt(np.maximum(squares, 0.0))
         cost = costs.of(shares)
         total = cost + price * max(float(np.log(s[-1] / aim)), 0.0)
@@ -99,14 +104,17 @@ def lower_directions(
         long = s > aim * (1.0 + above)
         if not long.any():
             break
-        turn, s = turn[:, long], s[long]
-        left, right = image @ turn / s, basis @ turn
-        slopes = np.stack(
-            [
-                np.vstack([left * (of_rows @ turn), right * (columns.T @ left)]) / s
-                for of_rows, (_, columns) in zip(row_images, parts, strict=True)
-            ]
-        )[free]
+        turn, s = turn[:, long].astype(whole.dtype), s[long]
+        left, right = image @ (turn / s).astype(whole.dtype), basis @ turn
+        slopes = (
+            np.stack(
+                [
+                    np.vstack([left * (of_rows @ turn), right * (columns.T @ left)])
+                    for of_rows, (_, columns) in zip(row_images, parts, strict=True)
+                ]
+            )[free]
+            / s
+        )
         if not np.all(np.any(slopes > 0.0, axis=0)):
             break
         linear = costs.linear[free] + costs.stiff * shares[free]
@@ -114,6 +122,15 @@ def lower_directions(
         shares = shares.copy()
         shares[free] = np.minimum(shares[free] + added, 1.0)
     return best, least
+
+
+def in_units(
+    matrix: Operator, parts: Sequence[tuple[Operator, Operator]], unit: float
+) -> tuple[Operator, list[tuple[Operator, Operator]]]:
+    """A matrix and its parts divided by a number, each of them once."""
+    matrices = {id(one): one for pair in parts for one in (matrix, *pair)}
+    divided = {name: one.in_units(unit) for name, one in matrices.items()}
+    return divided[id(matrix)], [(divided[id(r)], divided[id(c)]) for r, c in parts]
 
 
 def cheapest_scales(shares: Array, needed: Array, linear: Array, quadratic: Array) -> Array:
