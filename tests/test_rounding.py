@@ -299,7 +299,7 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
     def moved(*arguments):
         found = fenchel_bound(*arguments)
         return attrs.evolve(
-            found, point=attrs.evolve(found.point, gradient=found.point.gradient + off)
+            found, point=attrs.evolve(found.dual, gradient=found.dual.gradient + off), scale=1.0
         )
 
     fenchel_bound = candidate.fenchel_bound

@@ -344,7 +344,8 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, floa
 class Bound:
     """A lower bound, and the amount by which it was lowered for rounding.
 
-    ``point`` is the dual point that gave it, and ``main_conjugate`` the value of R* there.
+    ``scale`` times ``point`` is the dual point that gave it, and ``main_conjugate`` the value of
+    R* there. It is multiplied out where it is asked for alone, since it is as large as the data.
     ``excess`` is the relative amount by which the norm that limits the scale of the point may be
     too large, and ``space`` the Krylov space by which this norm was bounded.
     """
@@ -353,19 +354,26 @@ class Bound:
     rounding: float
     main_conjugate: float = 0.0
     point: DualPoint | None = None
+    scale: float = 1.0
     excess: float = 0.0
     space: Lanczos | None = None
+
+    @property
+    def dual(self) -> DualPoint | None:
+        """The dual point that gave the bound."""
+        return None if self.point is None else self.point.multiple(self.scale)
 
     def infeasibility(self, length: float, lengths_of_effects: Sequence[float]) -> float:
         """Bound on the change of the optimum by a Z of that length that is close to its sets.
 
         Effects add matrices of some lengths to it in each term.
         """
-        if self.point is None:
+        dual = self.dual
+        if dual is None:
             return 0.0
-        ball = isinstance(self.point.program.main, Constraint)
+        ball = isinstance(dual.program.main, Constraint)
         ball_error = SET_ROUNDING * abs(self.main_conjugate) if ball else 0.0
-        return self.point.allowed_excess(length, lengths_of_effects) + ball_error
+        return dual.allowed_excess(length, lengths_of_effects) + ball_error
 
 
 NO_BOUND = Bound(-np.inf, 0.0)
@@ -411,7 +419,8 @@ def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
 def bound_at(point: DualPoint, main: MainConjugate, scale: float) -> Bound:
     """The bound from a scaled dual point."""
     conjugate, rounding = main.conjugate(scale), main.rounding(scale)
-    return bound_from_conjugates(point.multiple(scale), conjugate, rounding)
+    bound = bound_from_conjugates(point.multiple(scale), conjugate, rounding)
+    return attrs.evolve(bound, point=point, scale=scale)
 
 
 def bound_from_conjugates(
@@ -729,7 +738,7 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
         if -point_without_main.conjugates()[0] > bound.value:
             bound = higher_of(bound, fenchel_bound(point_without_main, candidate.latent, accuracy))
     # A point that was moved into all domains has other sums: take the one that gave the bound.
-    dual = point if bound.point is None else bound.point
+    dual = bound.dual or point
     sums = program.sums_of_terms(dual.terms)
     return bound, program.loss.imbalance(dual.gradient, primal.evaluation.effects, sums)
 
@@ -805,7 +814,7 @@ def tapered_bound(
     measured: Any = None
 
     def measure() -> tuple[ScalingCosts, list[tuple[Operator, Operator]]]:
-        """What shares of all parts cost, and the matrices of these."""
+        """The costs of shares of all parts, and the matrices of these."""
         operators = [(entries.matrix(rows), entries.matrix(columns)) for rows, columns in parts]
         if not point.terms and not point.background:  # the first part is all there is
             operators[0] = matrix, matrix

@@ -307,7 +307,9 @@ def unexplained_gradients(
     explain: it is all but orthogonal to Z there, so that F* is stationary along it. The factors
     are balanced.
     """
-    near = program.evaluate(latent, evaluation.effects)
+    near = evaluation  # of the same Z, if that has no other columns
+    if latent.width < evaluation.iterate.factors.width:
+        near = program.evaluate(latent, evaluation.effects)
     rows = factor_rows_near(program, near)
     weight, gradients = REFIT_WEIGHT_RATIO * float(program.penalty.dual_radius), []
     sides = (True, latent.left, latent.right), (False, latent.right, latent.left)

@@ -384,8 +384,9 @@ class BlockLoss(BlockLossSummary):
         """
         losses = self.by_columns(self.offset_part(z), effects)
         share = SUM_ROUNDING if self.likelihood.smooth else RESULT_ROUNDING
-        negligible = self.scale * self.rise(np.full(self.y.size, RESULT_ROUNDING * unit))
-        small = np.bincount(self.columns, weights=negligible)
+        negligible = self.scale * self.rise(np.array(RESULT_ROUNDING * unit))
+        scales = np.broadcast_to(negligible, self.columns.shape)
+        small = np.bincount(self.columns, weights=scales)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
         )
@@ -401,20 +402,28 @@ class BlockLoss(BlockLossSummary):
 
         If all values of a column are equal, its mean leaves nothing, and those at 0 are taken.
         """
-        starts = self.start().reshape(-1, self.width)
-        counts = np.maximum(np.bincount(self.columns), 1)
-        means = np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
-        spread = means[self.columns].ravel()
-        candidates = []
-        for numbers in (spread, np.zeros(spread.size)):
-            z = self.by_entries(numbers)
-            z = z if self.offset is None else z + self.offset
-            parameters = self.solve(z, None) if self.layout.n_parameters else None
-            losses = self.scale * np.abs(self.at(parameters).value(z, self.y))
-            finite = np.where(np.isfinite(losses), losses, 0.0)
-            candidates.append(np.bincount(self.columns, weights=finite))
+        candidates = [
+            self.at_numbers(self.means_of_starts()[self.columns].ravel()),
+            self.at_numbers(np.zeros(self.columns.size * self.width)),
+        ]
         alike = candidates[0] <= EQUAL_VALUES_SPREAD * candidates[1]
         return np.where(alike, candidates[1], np.minimum(*candidates))
+
+    def means_of_starts(self) -> Array:
+        """The means of the starts of each column, for every number of an entry."""
+        starts = self.start().reshape(-1, self.width)
+        counts = np.maximum(np.bincount(self.columns), 1)
+        return np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
+
+    def at_numbers(self, numbers: Array) -> Array:
+        """The finite losses of each column at these numbers without biases."""
+        z = self.by_entries(numbers)
+        z = z if self.offset is None else z + self.offset
+        parameters = self.solve(z, None) if self.layout.n_parameters else None
+        losses = np.abs(self.at(parameters).value(z, self.y))
+        losses *= self.scale
+        losses[~np.isfinite(losses)] = 0.0
+        return np.bincount(self.columns, weights=losses).astype(np.float64)
 
     def moved_by(self, away: float, gradient: Array) -> float:
         """A second-order bound on the change of the losses if predictors change by ``away``."""
