@@ -115,6 +115,13 @@ def test_an_operator_is_its_array(make, seed, n_rows, n_columns, width):
         np.testing.assert_allclose(
             one.gram_of_rows(sides[1]), wanted @ (wanted.T @ sides[1]), atol=1e-11
         )
+        image, part = wanted @ sides[0], rng.standard_normal(one.shape)
+        np.testing.assert_allclose(one.gram_within(sides[0]), image.T @ image, atol=1e-10)
+        squares = rng.uniform(1.0, 2.0, width)
+        rows, columns = one.relative_falls([(one, Dense(part))] * 2, sides[0], squares)
+        np.testing.assert_allclose(rows, [image**2 / squares] * 2, atol=1e-10)
+        falls = sides[0] * (part.T @ image) / squares
+        np.testing.assert_allclose(columns, [falls] * 2, atol=1e-10)
         for unit in (1.0, 1e60, 1e-60):
             divided = (one * unit).in_units(unit)
             product = divided @ sides[0].astype(divided.dtype)

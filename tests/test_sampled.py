@@ -39,6 +39,19 @@ def test_kernels_are_their_definitions(drawn, width):
     np.testing.assert_allclose(matrix.T @ left, dense.T @ left, atol=1e-12)
 
 
+@settings(max_examples=20)
+@given(sampled())
+def test_numbers_less_shares_are_their_definition(drawn):
+    pattern, rows, columns, rng = drawn
+    numbers, *others = rng.standard_normal((5, rows.size))
+    g, h = (rng.uniform(0.0, 1.0, (size, 2)) for size in pattern.shape)
+    entries = programs.Entries(pattern.shape, rows, columns, numbers)
+    less = entries.less(numbers, [tuple(others[:2]), tuple(others[2:])], g, h)
+    for k in range(2):
+        numbers = numbers - g[rows, k] * others[2 * k] - h[columns, k] * others[2 * k + 1]
+    np.testing.assert_array_equal(less, numbers)
+
+
 @pytest.mark.parametrize("part", [1, 10**9])
 @pytest.mark.parametrize("enough", [0, 10**9])
 def test_products_along_either_side_are_their_definitions(part, enough, monkeypatch):

@@ -52,6 +52,19 @@ def cvxpy_scales(shares, needed, linear, quadratic):
     return h.value
 
 
+def shortening(matrix):
+    """The matrix less shares of its own rows and columns, by its definition."""
+    dense, n_rows = matrix.dense(), matrix.shape[0]
+    rows, columns = np.nonzero(dense)
+
+    def shortened(shares):
+        [share] = shares
+        less = dense * (1.0 - share[:n_rows, None] - share[n_rows:])
+        return Sampled(matrix.pattern, less[rows, columns])
+
+    return shortened
+
+
 def heavy_row_shortened(linear, unit=1.0):
     """Noise of norm below 1 with a row that stands out: the matrix, before and after."""
     rng = np.random.default_rng(0)
@@ -63,7 +76,9 @@ def heavy_row_shortened(linear, unit=1.0):
     near = np.linalg.svd(dense)[2][:12].T
     costs = ScalingCosts(linear[None], np.ones((1, 200)))
     parts, none = [(matrix, matrix)], np.zeros((1, 200))
-    (shares,), cost = lower_directions(matrix, parts, near, none, unit, 1e-3, costs, 1e3, np.inf)
+    (shares,), cost = lower_directions(
+        shortening(matrix), parts, near, none, unit, 1e-3, costs, 1e3, np.inf
+    )
     assert costs.of(shares[None]) <= cost
     return dense, dense * (1.0 - shares[:120, None] - shares[120:]), shares
 
@@ -107,7 +122,9 @@ def test_what_costs_more_than_scaling_everything_is_left_as_it_is():
     )
     costs = ScalingCosts(np.full((1, 100), 10.0), np.ones((1, 100)))
     parts = [(matrix, matrix)]
-    shares, cost = lower_directions(matrix, parts, np.eye(40), none, 1.0, 1e-6, costs, 1.0, np.inf)
+    shares, cost = lower_directions(
+        shortening(matrix), parts, np.eye(40), none, 1.0, 1e-6, costs, 1.0, np.inf
+    )
     assert cost == pytest.approx(np.log(1.1))
     assert shares is none
 
@@ -192,8 +209,8 @@ def test_costs_are_derivatives_of_the_conjugate():
     for part, line in rng.choice(np.argwhere(costs.linear > 0.0), 12, replace=False):
         shares = np.zeros((2, 520))
         shares[part, line] = step
-        lines = np.split(shares[part], [400])
-        gradient = program.entries.less(dual.gradient, *parts[part], *lines)
+        lines = np.split(shares.T, [400])
+        gradient = program.entries.less(dual.gradient, parts, *lines)
         rise = attrs.evolve(dual, gradient=gradient).conjugates()[0] - dual.conjugates()[0]
         assert rise == pytest.approx(costs.of(shares), rel=0.02, abs=1e-9)
 
@@ -216,18 +233,24 @@ def test_parts_and_costs_of_partitions_are_those_of_the_table():
     parts = parts.with_storage_for(in_factors=True)
     rng = np.random.default_rng(0)
     latent = LowRank(rng.standard_normal((400, 2)), rng.standard_normal((120, 2)))
-    rows, columns = rng.uniform(0.0, 0.5, 400), rng.uniform(0.0, 0.5, 120)
-    costs, norms = [], []
+    rows, columns = (rng.uniform(0.0, 0.5, (size, 2)) for size in (400, 120))
+    costs, norms, found = [], [], []
+    block, squares = rng.standard_normal((120, 3)), rng.uniform(1.0, 2.0, 3)
     for program in (whole, parts):
         assert may_be_tapered(program)
         at, pairs = parts_of(program, latent)
+        matrices = [tuple(map(program.entries.matrix, pair)) for pair in pairs]
+        slopes = at.gradient.relative_falls(matrices, block, squares)
+        found.append((at.gradient.gram_within(block), *slopes))
         costs.append(scaling_costs(program, at, pairs))
-        less = program.entries.less(at.entry_gradients, *pairs[1], rows, columns)
+        less = program.entries.less(at.entry_gradients, pairs, rows, columns)
         norms.append(program.entries.norm(less))
     one, many = costs
     np.testing.assert_allclose(many.linear, one.linear, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(many.quadratic, one.quadratic, rtol=1e-6)
     assert norms[1] == pytest.approx(norms[0], rel=1e-8)
+    for of_parts, of_table in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(of_parts, of_table, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(

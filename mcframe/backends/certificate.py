@@ -816,15 +816,27 @@ def tapered_bound(
     def measure() -> tuple[ScalingCosts, list[tuple[Operator, Operator]]]:
         """The costs of shares of all parts, and the matrices of these."""
         operators = [(entries.matrix(rows), entries.matrix(columns)) for rows, columns in parts]
-        if not point.terms and not point.background:  # the first part is all there is
-            operators[0] = matrix, matrix
+        operators[0] = matrix, matrix
         return scaling_costs(program, primal.evaluation, parts), operators
+
+    def less(shares: Array) -> Any:
+        """The gradient less these shares of all parts."""
+        rows_and_columns = np.split(shares.T, [matrix.shape[0]])
+        return entries.less(point.gradient, parts, *rows_and_columns)
 
     def shorten() -> tuple[Array, float]:
         """More shares, and what they and scaling what is too long still are predicted to cost."""
         costs, operators = measured
         return lower_directions(
-            matrix, operators, directions, shares, radius, excess, costs, primal.main, spare
+            lambda shares: entries.matrix(less(shares)),
+            operators,
+            directions,
+            shares,
+            radius,
+            excess,
+            costs,
+            primal.main,
+            spare,
         )
 
     for _ in range(MAX_TAPERINGS):
@@ -842,24 +854,18 @@ def tapered_bound(
         measured = measured or measure()
         shorter, cost = shorten()
         if cost > spare and len(parts) == 1:
-            parts.append(unexplained_gradients(program, primal.evaluation, large_part(latent)))
+            left, values, right = orthogonal_factors(latent.left, latent.right)
+            large = values > EXPLAINING_COLUMN_RATIO * np.max(values, initial=0.0)
+            explaining = LowRank(left[:, large], right[:, large])
+            parts.append(unexplained_gradients(program, primal.evaluation, explaining))
             shares, measured = np.zeros((2, sum(matrix.shape))), measure()
             shorter, _ = shorten()
         if shorter is shares:
             break
-        shares, gradient = shorter, point.gradient
-        for share, part in zip(shares, parts, strict=True):
-            gradient = entries.less(gradient, *part, *np.split(share, [matrix.shape[0]]))
-        tapered = fenchel_bound(attrs.evolve(point, gradient=gradient), latent, accuracy)
+        shares = shorter
+        tapered = fenchel_bound(attrs.evolve(point, gradient=less(shares)), latent, accuracy)
         space, bound = tapered.space, higher_of(bound, tapered)
     return bound
-
-
-def large_part(latent: LowRank) -> LowRank:
-    """The columns with large singular values, orthogonal and balanced."""
-    left, values, right = orthogonal_factors(latent.left, latent.right)
-    large = values > EXPLAINING_COLUMN_RATIO * np.max(values, initial=0.0)
-    return LowRank(left[:, large], right[:, large])
 
 
 def uncertified(program: Program, candidate: Point) -> Certificate:

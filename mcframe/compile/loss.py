@@ -402,18 +402,16 @@ class BlockLoss(BlockLossSummary):
 
         If all values of a column are equal, its mean leaves nothing, and those at 0 are taken.
         """
+        starts = self.start().reshape(-1, self.width)
+        counts = np.maximum(np.bincount(self.columns), 1)
+        means = np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
+        del starts  # as large as the data
         candidates = [
-            self.at_numbers(self.means_of_starts()[self.columns].ravel()),
+            self.at_numbers(means[self.columns].ravel()),
             self.at_numbers(np.zeros(self.columns.size * self.width)),
         ]
         alike = candidates[0] <= EQUAL_VALUES_SPREAD * candidates[1]
         return np.where(alike, candidates[1], np.minimum(*candidates))
-
-    def means_of_starts(self) -> Array:
-        """The means of the starts of each column, for every number of an entry."""
-        starts = self.start().reshape(-1, self.width)
-        counts = np.maximum(np.bincount(self.columns), 1)
-        return np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
 
     def at_numbers(self, numbers: Array) -> Array:
         """The finite losses of each column at these numbers without biases."""

@@ -20,9 +20,11 @@ from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.limits import MOST_OPERATIONS, SMALL_ORDER, STORED_NUMBERS
 from mcframe.contracts.term import Term
+from mcframe.numerics import kernels
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
+from mcframe.runtime.machine import even_cuts, share
 
 # Z is kept in factors if at most this share of its cells is observed, and if the table is large:
 # for solvers that work on factors above ``SMALL_ORDER``, for others from so many cells on.
@@ -152,10 +154,20 @@ class Entries:
         return numbers * self.scales.at(self.rows, self.columns) ** power
 
     def less(
-        self, numbers: Array, of_rows: Array, of_columns: Array, rows: Array, columns: Array
+        self, numbers: Array, parts: Sequence[tuple[Array, Array]], rows: Array, columns: Array
     ) -> Array:
-        """Numbers here less shares of others, one share for each row and for each column."""
-        return numbers - rows[self.rows] * of_rows - columns[self.columns] * of_columns
+        """Numbers here less shares of others, p pairs of which one goes by rows, one by columns.
+
+        ``rows`` are the shares of each row (n_rows x p), ``columns`` those of each column.
+        """
+        out, rows, columns = numbers.copy(), rows.T.copy(), columns.T.copy()
+
+        def take(first: int, last: int) -> None:
+            for pair, *shares in zip(parts, rows, columns, strict=True):
+                kernels.take_shares(first, last, out, *pair, self.rows, self.columns, *shares)
+
+        share(take, even_cuts(2 * len(parts) * out.size, out.size))
+        return out
 
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""

@@ -222,6 +222,16 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         first = of * n + stop
 
 
+@compiled(nogil=True)
+def take_shares(  # type: ignore[no-untyped-def]
+    first, last, numbers, of_rows, of_columns, rows, columns, row_shares, column_shares
+):
+    """Lower some numbers of entries by shares of others, one for each row and for each column."""
+    for p in range(first, last):
+        numbers[p] -= row_shares[rows[p]] * of_rows[p]
+        numbers[p] -= column_shares[columns[p]] * of_columns[p]
+
+
 def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
     """The sums of values[p] thin[across[p]], row by row: a sparse matrix times a thin one.
 

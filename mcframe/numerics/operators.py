@@ -1,6 +1,7 @@
 """Matrices that are known by their products, and the algebra of them."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +43,26 @@ class Operator(LinearOperator):  # type: ignore[misc]
     def in_units(self, unit: float) -> "Operator":
         """The matrix divided by a number, in single precision if it has that."""
         return self.multiple(1.0 / unit)
+
+    def gram_within(self, block: Array) -> Array:
+        """V'A'A V for a block V (n_columns x k)."""
+        image = self @ block
+        return np.asarray(image.T @ image, dtype=np.float64)
+
+    def relative_falls(
+        self, parts: Sequence[tuple["Operator", "Operator"]], right: Array, squares: Array
+    ) -> tuple[Array, Array]:
+        """The relative falls of singular values by shares of rows of R and of columns of C.
+
+        With singular vectors u and v and values s they are ``u_i (R v)_i / s`` and
+        ``v_j (C'u)_j / s`` to first order, of p pairs R, C in ``parts`` (p x n_rows x m) and
+        (p x n_columns x m). ``right`` has the v (n_columns x m), ``squares`` the s^2.
+        """
+        thin = right.astype(self.dtype)
+        left = self @ thin
+        of_rows = np.stack([left * (rows @ thin) for rows, _ in parts]) / squares
+        of_columns = np.stack([right * (columns.T @ left) for _, columns in parts]) / squares
+        return of_rows, of_columns
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """A V and A' U, for a U (n_rows x k) and a V (n_columns x k)."""

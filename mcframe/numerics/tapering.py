@@ -1,6 +1,6 @@
 """Rows and columns of a sparse matrix shortened until its norm is about a bound."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import attrs
@@ -52,7 +52,7 @@ class ScalingCosts:
 
 
 def lower_directions(
-    matrix: Operator,
+    shortened: Callable[[Array], Operator],
     parts: Sequence[tuple[Operator, Operator]],
     near: Array,
     shares: Array,
@@ -66,36 +66,27 @@ def lower_directions(
 
     That is, none of its norms in some directions is above (1 + above) aim, as far as that pays.
     ``near`` spans the right singular vectors that are longer than the aim. Of each pair in
-    ``parts`` shares of the rows of R and of the columns of C may be taken off; S itself may be
-    one. They cost ``most`` at most. Also what they and scaling all that is left down to the aim
-    cost, at the ``price`` of a relative unit.
+    ``parts`` shares of the rows of R and of the columns of C may be taken off, and ``shortened``
+    is that matrix for some shares. They cost ``most`` at most. Also what they and scaling all
+    that is left down to the aim cost, at the ``price`` of a relative unit.
 
     Scaling all of S down costs as much as S is too long in its worst direction. Where these
     directions lie on few rows or columns, shortening those alone costs little. To first order
     a singular value s falls by ``sum g_i u_i (R v)_i + sum h_j v_j (C'u)_j``; each round takes the
     cheapest larger shares for all singular values that are too large. Others may grow, by the
-    second order of the shares. A round takes a product of each C with ``near`` and one of C' with
-    what is too long, in single precision unless ``above`` is small: the shares need not be exact.
+    second order of the shares. A round takes V'A'A V for V = ``near``, and products of A, each R
+    and each C' with what is too long, in single precision unless ``above`` is small: the shares
+    need not be exact. The largest arrays are the derivatives of each s by all shares.
     """
-    free, n_rows = costs.free, matrix.shape[0]
-    basis = thin_qr(near)[0]
-    if above >= LEAST_SINGLE_EXCESS:
-        matrix, parts = in_units(matrix, parts, aim)
-        basis, aim = basis.astype(matrix.dtype), 1.0
-    whole = matrix @ basis
-    row_images = [whole if rows is matrix else rows @ basis for rows, _ in parts]
+    single = above >= LEAST_SINGLE_EXCESS
+    free, basis, unit = costs.free, thin_qr(near)[0], aim if single else 1.0
+    parts = in_units(parts, unit) if single else parts
     best, least = shares, np.inf
     for _ in range(MOST_ROUNDS):
         check_time()
-        image = whole.copy()
-        for share, of_rows, (_, columns) in zip(shares, row_images, parts, strict=True):
-            g, h = np.split(share.astype(whole.dtype)[:, None], [n_rows])
-            shorter = np.flatnonzero(g)  # few: arrays of all rows are large
-            image[shorter] -= g[shorter] * of_rows[shorter]
-            if h.any():
-                image -= columns @ (h * basis)
-        squares, turn = np.linalg.eigh((image.T @ image).astype(np.float64))
-        s = np.sqrt(np.maximum(squares, 0.0))
+        matrix = shortened(shares).in_units(unit) if single else shortened(shares)
+        squares, turn = np.linalg.eigh(matrix.gram_within(basis.astype(matrix.dtype)))
+        s = unit * np.sqrt(np.maximum(squares, 0.0))
         cost = costs.of(shares)
         total = cost + price * max(float(np.log(s[-1] / aim)), 0.0)
         if total >= least or cost > most:  # what is too long does not lie on few rows or columns
@@ -104,33 +95,24 @@ def lower_directions(
         long = s > aim * (1.0 + above)
         if not long.any():
             break
-        turn, s = turn[:, long].astype(whole.dtype), s[long]
-        left, right = image @ (turn / s).astype(whole.dtype), basis @ turn
-        slopes = (
-            np.stack(
-                [
-                    np.vstack([left * (of_rows @ turn), right * (columns.T @ left)])
-                    for of_rows, (_, columns) in zip(row_images, parts, strict=True)
-                ]
-            )[free]
-            / s
-        )
-        if not np.all(np.any(slopes > 0.0, axis=0)):
+        of_lines = matrix.relative_falls(parts, basis @ turn[:, long], squares[long])
+        falls, s = np.hstack(of_lines)[free], s[long]
+        if not np.all(np.any(falls > 0.0, axis=0)):
             break
         linear = costs.linear[free] + costs.stiff * shares[free]
-        added = cheapest_scales(slopes, OVERSHOOT * np.log(s / aim), linear, costs.stiff)
+        added = cheapest_scales(falls, OVERSHOOT * np.log(s / aim), linear, costs.stiff)
         shares = shares.copy()
         shares[free] = np.minimum(shares[free] + added, 1.0)
     return best, least
 
 
 def in_units(
-    matrix: Operator, parts: Sequence[tuple[Operator, Operator]], unit: float
-) -> tuple[Operator, list[tuple[Operator, Operator]]]:
-    """A matrix and its parts divided by a number, each of them once."""
-    matrices = {id(one): one for pair in parts for one in (matrix, *pair)}
+    parts: Sequence[tuple[Operator, Operator]], unit: float
+) -> Sequence[tuple[Operator, Operator]]:
+    """Pairs of matrices divided by a number, each of them once."""
+    matrices = {id(one): one for pair in parts for one in pair}
     divided = {name: one.in_units(unit) for name, one in matrices.items()}
-    return divided[id(matrix)], [(divided[id(r)], divided[id(c)]) for r, c in parts]
+    return [(divided[id(rows)], divided[id(columns)]) for rows, columns in parts]
 
 
 def cheapest_scales(shares: Array, needed: Array, linear: Array, quadratic: Array) -> Array:

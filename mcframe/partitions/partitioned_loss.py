@@ -97,14 +97,16 @@ class PartitionedEntries:
     def less(
         self,
         numbers: LazyEntryValues,
-        of_rows: LazyEntryValues,
-        of_columns: LazyEntryValues,
+        parts: Sequence[tuple[LazyEntryValues, LazyEntryValues]],
         rows: Array,
         columns: Array,
     ) -> LazyEntryValues:
-        """Numbers here less shares of others, one share for each row and for each column."""
-        parts = (of_rows, of_columns, RowSharded(rows), columns)
-        return numbers.changed(Entries.less, ENTRIES, numbers, *parts)
+        """Numbers here less shares of others, p pairs of which one goes by rows, one by columns.
+
+        ``rows`` are the shares of each row (n_rows x p), ``columns`` those of each column.
+        """
+        shares = RowSharded(rows), columns
+        return numbers.changed(Entries.less, ENTRIES, numbers, tuple(parts), *shares)
 
     def dot(self, numbers: LazyEntryValues, others: LazyEntryValues) -> float:
         """The sum of the products of numbers here."""
@@ -189,6 +191,20 @@ class PartitionedMatrix(Operator):
             Operator.both_products, self.parts, RowSharded(left), right
         )
         return np.concatenate(rows), backward
+
+    def gram_within(self, block: Array) -> Array:
+        """V'A'A V, which needs no rows of A V in one place."""
+        return self.entries.partitions.sum(Operator.gram_within, self.parts, block)
+
+    def relative_falls(
+        self, parts: Sequence[Any], right: Array, squares: Array
+    ) -> tuple[Array, Array]:
+        """The falls by shares of rows, from their partitions, and of columns, as sums."""
+        pairs = tuple((rows.parts, columns.parts) for rows, columns in parts)
+        of_rows, of_columns = self.entries.partitions.rows_and_sum(
+            Operator.relative_falls, self.parts, pairs, right, squares
+        )
+        return np.concatenate(of_rows, axis=1), of_columns
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """A'A and A'U where A has few columns: a round in the place of dozens."""
