@@ -5,7 +5,9 @@ observed entries, over two decades where one machine allows. A step is timed alo
 median of several after the first ones; memory is the peak of a process of its own, less what it
 held before it read the data from a file.
 
-    python examples/benchmarks/growth.py [--quick]
+    python examples/benchmarks/growth.py [--quick] [--parts proximal ...] [--page]
+
+``--page`` writes each table into its part of ``docs/scaling.md``.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from memory import peak_megabytes
+from pages import SCALING, markdown, write_part
 
 import mcframe as mc
 from mcframe.backends import Point
@@ -84,17 +87,18 @@ def weight_for(table):
 
 def growth(name, solver, make, base, changes):
     """A table of one solver: each number changed alone."""
-    print(f"\n### `{name}`, from {', '.join(f'{v:,} {UNITS[k]}' for k, v in base.items())}\n")
-    print("| changed | to | seconds a step | rank |\n|---|---|---|---|")
+    yield f"### `{name}`, from {', '.join(f'{v:,} {UNITS[k]}' for k, v in base.items())}"
+    yield ""
+    yield from markdown(["changed", "to", "seconds a step", "rank"], [])
     for changed, values in changes.items():
         for value in values:
             seconds, rank = seconds_a_step(solver, *make(**{**base, changed: value}))
-            print(f"| {UNITS[changed]} | {value:,} | {seconds:.2g} | {rank} |", flush=True)
+            yield f"| {UNITS[changed]} | {value:,} | {seconds:.2g} | {rank} |"
 
 
 def memory(counts):
     """Peak bytes an entry of a sparse fit, each in a process of its own."""
-    print("\n### Memory of a sparse fit\n\n| entries | GB | bytes an entry |\n|---|---|---|")
+    yield from markdown(["entries", "GB", "bytes an entry"], [])
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
             # Making a table takes more than fitting it, so that another process does.
@@ -105,7 +109,7 @@ def memory(counts):
             command = [sys.executable, __file__, "--peak", path]
             run = subprocess.run(command, capture_output=True, text=True, check=True)
         peak = float(run.stdout)
-        print(f"| {count:,} | {peak / 1e9:.2f} | {peak / count:.0f} |", flush=True)
+        yield f"| {count:,} | {peak / 1e9:.2f} | {peak / count:.0f} |"
 
 
 def peak_of(path):
@@ -129,14 +133,13 @@ def iterations_by_tolerance():
     table = dense_table(1000, 600, 10)[0]
     largest = np.linalg.norm(np.nan_to_num(table), 2)
     tolerances = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-    print("\n### Iterations to a certified gap, `proximal`, 1000 x 600, rank 10\n")
-    print("| weight / sigma_1 | rank | " + " | ".join(f"{t:.0e}" for t in tolerances) + " |")
-    print("|---|---|" + "---|" * len(tolerances))
+    header = ["weight / sigma_1", "rank", *(f"{t:.0e}" for t in tolerances)]
+    yield from markdown(header, [])
     for share in (0.3, 0.1, 0.03):
         model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(share * largest)])
         fit = mc.fit(model, {"x": table}, tol=tolerances[-1])
         first = [next(r.iteration for r in fit.history if r.gap <= t) for t in tolerances]
-        print(f"| {share} | {fit.rank} | " + " | ".join(map(str, first)) + " |", flush=True)
+        yield f"| {share} | {fit.rank} | " + " | ".join(map(str, first)) + " |"
 
 
 def main():
@@ -146,6 +149,7 @@ def main():
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     parts = ("proximal", "alternating", "memory", "iterations")
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    parser.add_argument("--page", action="store_true", help="write parts of docs/scaling.md")
     options = parser.parse_args()
     if options.peak:
         print(peak_of(options.peak))
@@ -154,14 +158,19 @@ def main():
     dense = {key: values[shown] for key, values in DENSE_GROWTH.items()}
     sparse = {key: values[shown] for key, values in SPARSE_GROWTH.items()}
     warnings.simplefilter("ignore", mc.UnobservedWarning)
-    if "proximal" in options.parts:
-        growth("proximal", mc.Proximal(), dense_table, DENSE, dense)
-    if "alternating" in options.parts:
-        growth("alternating", mc.Alternating(), sparse_table, SPARSE, sparse)
-    if "memory" in options.parts:
-        memory(sparse["n_observed"][1:])
-    if "iterations" in options.parts:
-        iterations_by_tolerance()
+    tables = {
+        "proximal": growth("proximal", mc.Proximal(), dense_table, DENSE, dense),
+        "alternating": growth("alternating", mc.Alternating(), sparse_table, SPARSE, sparse),
+        "memory": memory(sparse["n_observed"][1:]),
+        "iterations": iterations_by_tolerance(),
+    }
+    for part in options.parts:
+        lines = []
+        for line in tables[part]:
+            print(line, flush=True)
+            lines.append(line)
+        if options.page:
+            write_part(SCALING, part, lines)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 import pathlib
 import re
 
-__all__ = ["DOCUMENT", "add_page", "markdown", "write_part"]
+__all__ = ["DOCUMENT", "SCALING", "add_page", "markdown", "write_part"]
 
-DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "quality.md"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+DOCUMENT, SCALING = DOCS / "quality.md", DOCS / "scaling.md"
 
 
 def markdown(header, rows):
