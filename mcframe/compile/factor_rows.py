@@ -331,10 +331,11 @@ def scaling_costs(
     sums stay 0.
     """
     near = factor_rows_near(program, evaluation)
-    pairs = [
-        np.concatenate([near.scaling_costs(of_rows)[0], near.scaling_costs(of_columns)[1]], axis=1)
-        for of_rows, of_columns in parts
-    ]
+    pairs = []
+    for of_rows, of_columns in parts:
+        costs = near.scaling_costs(of_rows)
+        others = costs if of_columns is of_rows else near.scaling_costs(of_columns)
+        pairs.append(np.concatenate([costs[0], others[1]], axis=1))
     linear, quadratic = np.stack(pairs, axis=1)
     linear = np.maximum(linear, 0.0)
     if any(block_loss.layout.n_biases for block_loss in program.loss.block_losses):
