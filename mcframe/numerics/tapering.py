@@ -96,6 +96,7 @@ def lower_directions(
         if not long.any():
             break
         of_lines = matrix.relative_falls(parts, basis @ turn[:, long], squares[long])
+        del matrix  # half as large as the data
         falls, s = np.hstack(of_lines)[free], s[long]
         if not np.all(np.any(falls > 0.0, axis=0)):
             break
