@@ -253,6 +253,27 @@ def test_parts_and_costs_of_partitions_are_those_of_the_table():
         np.testing.assert_allclose(of_parts, of_table, rtol=1e-6, atol=1e-6)
 
 
+def test_gradients_unexplained_by_other_factors_of_the_same_z_are_the_same():
+    """Of counts, whose steps are shortened where they do not descend; in partitions, too."""
+    rng = np.random.default_rng(0)
+    rows, columns = np.nonzero(rng.random((60, 20)) < 0.5)
+    values = rng.poisson(1.0, rows.size).astype(float)
+    data = {"x": sp.csr_array((values, (rows, columns)), shape=(60, 20))}
+    model = mc.Model([mc.Block("x", mc.Poisson())], [mc.NuclearNorm(4.0)])
+    whole = compile_problem(mc.Problem.bind(model, data)).with_storage_for(in_factors=True)
+    whole = attrs.evolve(whole, entries=whole.entries.with_form(True, 0))
+    _, parts = bind_partitions(model, executor_for(model, RowsInMemory(data, 3), None))
+    latent = LowRank(-2.0 * rng.random((60, 2)), rng.random((20, 2)))
+    turned = LowRank(latent.left[:, ::-1], latent.right[:, ::-1])
+    norms = []
+    for program in (whole, parts.with_storage_for(in_factors=True)):
+        at = program.evaluate(latent)
+        for factors in (latent, turned):
+            gradients = unexplained_gradients(program, at, factors)
+            norms.append([program.entries.norm(gradient) for gradient in gradients])
+    np.testing.assert_allclose(norms, np.broadcast_to(norms[0], (4, 2)), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "block",
     [
