@@ -87,7 +87,8 @@ def weight_for(table):
 
 def growth(name, solver, make, base, changes):
     """A table of one solver: each number changed alone."""
-    yield f"### `{name}`, from {', '.join(f'{v:,} {UNITS[k]}' for k, v in base.items())}"
+    sizes = [f"rank {v}" if k == "rank" else f"{v:,} {UNITS[k]}" for k, v in base.items()]
+    yield f"### `{name}`, from {', '.join(sizes)}"
     yield ""
     yield from markdown(["changed", "to", "seconds a step", "rank"], [])
     for changed, values in changes.items():
