@@ -106,6 +106,24 @@ def compared(out, *arguments):
     return json.loads((out / "results.json").read_text()), table, said
 
 
+def test_the_page_of_scaling_has_a_place_for_each_part_of_growth(script):
+    text = script("pages").SCALING.read_text(encoding="utf-8")
+    for part in script("growth").PARTS:
+        begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
+        assert text.index(begin) < text.index("\n| ", text.index(begin)) < text.index(end)
+
+
+def test_norms_by_counts_are_measured_beside_plain_ones(script, monkeypatch):
+    growth, problems = script("growth"), script("problems")
+    tiny = problems.instance("p7", quick=True)
+    where = tiny.held_rows, tiny.held_columns
+    monkeypatch.setitem(growth.UNEVEN, "tiny", lambda: (tiny.data(), where, tiny.truth))
+    (row,) = list(growth.count_shares({("tiny", 0.9): (8,)}))[2:]
+    _, weight, rank, _, error, rank_by_counts, _, error_by_counts = row.strip("| ").split(" | ")
+    assert (int(weight), int(rank), int(rank_by_counts)) == (8, 2, 2)
+    assert 0.0 < float(error_by_counts) < float(error) < 0.5
+
+
 def test_drawn_problems_repeat_by_seed(script):
     drawn = script("drawn").drawn
     made, again, other = drawn(7), drawn(7), drawn(17)

@@ -1,16 +1,19 @@
 """How time and memory grow: seconds a step, bytes an entry, iterations by tolerance.
 
-Each row changes one number of a Gaussian table and leaves the others: rows, columns, rank,
-observed entries, over two decades where one machine allows. A step is timed alone, as the
-median of several after the first ones; memory is the peak of a process of its own, less what it
-held before it read the data from a file.
+In the tables of steps each row changes one number of a Gaussian table and leaves the others: rows,
+columns, rank, observed entries, over two decades where one machine allows. A step is timed alone,
+as the median of several after the first ones; memory is the peak of a process of its own, less
+what it held before it read the data from a file. The other tables have whole fits, in seconds of
+the processor.
 
     python examples/benchmarks/growth.py [--quick] [--parts proximal ...] [--page]
 
-``--page`` writes each table into its part of ``docs/scaling.md``.
+``--page`` writes each table into its part of ``docs/scaling.md``. Ratings are read from
+``movielens100k.npz`` in the folder that the environment variable MCFRAME_DATA names.
 """
 
 import argparse
+import json
 import pathlib
 import statistics
 import subprocess
@@ -20,6 +23,8 @@ import time
 import warnings
 
 import numpy as np
+import posterior
+import problems
 import scipy.sparse as sp
 from memory import peak_megabytes
 from pages import SCALING, markdown, write_part
@@ -43,6 +48,12 @@ SPARSE_GROWTH = {
     "n_observed": (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
 }
 STEPS, SKIPPED = 7, 2
+PARTS = ("proximal", "alternating", "memory", "iterations", "count-share")
+COUNT_SHARES = {
+    ("20,000 x 800", 0.98): (12, 10, 9, 8, 7, 6),
+    ("MovieLens 100k", 0.5): (16, 13, 11, 9),
+    ("MovieLens 100k", 0.98): (11,),
+}
 UNITS = {"n_rows": "rows", "n_columns": "columns", "rank": "rank", "n_observed": "entries"}
 
 
@@ -97,6 +108,13 @@ def growth(name, solver, make, base, changes):
             yield f"| {UNITS[changed]} | {value:,} | {seconds:.2g} | {rank} |"
 
 
+def apart(function, *arguments):
+    """What a function of this file returns in a process of its own, where clocks are CPU time."""
+    command = [sys.executable, __file__, "--apart", function.__name__, json.dumps(arguments)]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(run.stdout)
+
+
 def memory(counts):
     """Peak bytes an entry of a sparse fit, each in a process of its own."""
     yield from markdown(["entries", "GB", "bytes an entry"], [])
@@ -107,9 +125,7 @@ def memory(counts):
             table = sparse_table(**{**SPARSE, "n_observed": count})[0]
             sp.save_npz(path, table, compressed=False)
             del table
-            command = [sys.executable, __file__, "--peak", path]
-            run = subprocess.run(command, capture_output=True, text=True, check=True)
-        peak = float(run.stdout)
+            peak = apart(peak_of, path)
         yield f"| {count:,} | {peak / 1e9:.2f} | {peak / count:.0f} |"
 
 
@@ -143,17 +159,66 @@ def iterations_by_tolerance():
         yield f"| {share} | {fit.rank} | " + " | ".join(map(str, first)) + " |"
 
 
+def count_shares(cases):
+    """Fits by a plain nuclear norm beside those by one with a ``count_share``."""
+    side = ["rank", "seconds", "error"]
+    header = ["table", "weight", *(f"plain: {side[0]}", *side[1:])]
+    yield from markdown([*header, f"`count_share`: {side[0]}", *side[1:]], [])
+    for (name, share), weights in cases.items():
+        table, where, truth = UNEVEN[name]()
+        fit_uneven(problems.instance("p7", quick=True).data(), 8, share)  # compiles the loops
+        for weight in weights:
+            cells = [f"{name}, share {share}", str(weight)]
+            for count_share in (0.0, share):
+                began = time.process_time()
+                fit = fit_uneven(table, weight, count_share)
+                seconds = time.process_time() - began
+                error = np.sqrt(np.mean(np.square(fit.predict("x", *where) - truth)))
+                cells += [str(fit.rank), f"{seconds:.2g}", f"{error:.4f}"]
+            yield f"| {' | '.join(cells)} |"
+
+
+def fit_uneven(table, weight, count_share):
+    """A fit certified to 1e-3."""
+    norm = mc.NuclearNorm(weight, count_share=count_share)
+    return mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [norm]), {"x": table}, tol=1e-3)
+
+
+def simulated():
+    """``p7`` of the standard problems, and cells without an entry with what is true there."""
+    made = problems.instance("p7")
+    return made.data(), (made.held_rows, made.held_columns), made.truth
+
+
+def ratings():
+    """MovieLens 100k less means of users and then of films, and the tenth that is left out."""
+    users, films, stars, test, train = posterior.split_ratings()
+    stars = stars - np.mean(stars[train])
+    for owners in (users, films):
+        sums, counts = (
+            np.bincount(owners[train], w, owners.max() + 1) for w in (stars[train], None)
+        )
+        stars -= (sums / np.maximum(counts, 1))[owners]
+    shape = users.max() + 1, films.max() + 1
+    table = sp.csr_array((stars[train], (users[train], films[train])), shape=shape)
+    return table, (users[test], films[test]), stars[test]
+
+
+UNEVEN = {"20,000 x 800": simulated, "MovieLens 100k": ratings}
+APART = {function.__name__: function for function in (peak_of,)}
+
+
 def main():
     """All tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the two smallest of each row")
-    parser.add_argument("--peak", help=argparse.SUPPRESS)
-    parts = ("proximal", "alternating", "memory", "iterations")
-    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    parser.add_argument("--apart", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--page", action="store_true", help="write parts of docs/scaling.md")
     options = parser.parse_args()
-    if options.peak:
-        print(peak_of(options.peak))
+    if options.apart:
+        time.perf_counter = time.process_time
+        print(json.dumps(APART[options.apart[0]](*json.loads(options.apart[1]))))
         return
     shown = slice(0, 2) if options.quick else slice(None)
     dense = {key: values[shown] for key, values in DENSE_GROWTH.items()}
@@ -164,6 +229,7 @@ def main():
         "alternating": growth("alternating", mc.Alternating(), sparse_table, SPARSE, sparse),
         "memory": memory(sparse["n_observed"][1:]),
         "iterations": iterations_by_tolerance(),
+        "count-share": count_shares(dict(list(COUNT_SHARES.items())[shown])),
     }
     for part in options.parts:
         lines = []

@@ -26,11 +26,16 @@ def ratings() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return users, films, kept["rating"].astype(float)
 
 
+def split_ratings() -> tuple[np.ndarray, ...]:
+    """Users, films and ratings, the places of the tenth that is held out, and of the others."""
+    users, films, stars = ratings()
+    order, tenth = np.random.default_rng(0).permutation(stars.size), stars.size // 10
+    return users, films, stars, order[:tenth], order[tenth:]
+
+
 def main() -> None:
     """Print a line for each number of factors and each tolerance."""
-    users, films, values = ratings()
-    order, tenth = np.random.default_rng(0).permutation(values.size), values.size // 10
-    test, train = order[:tenth], order[tenth:]
+    users, films, values, test, train = split_ratings()
     shape = users.max() + 1, films.max() + 1
     table = sp.csr_array((values[train], (users[train], films[train])), shape=shape)
     block = mc.Block("stars", mc.Gaussian(variance=None), bias=True, row_effects=True)
