@@ -124,6 +124,13 @@ def test_norms_by_counts_are_measured_beside_plain_ones(script, monkeypatch):
     assert 0.0 < float(error_by_counts) < float(error) < 0.5
 
 
+@pytest.mark.slow(seconds=4)
+def test_costs_are_measured_in_processes_of_their_own(script):
+    (row,) = list(script("growth").wide((140,)))[2:]
+    columns, seconds, _ = row.strip("| ").split(" | ")
+    assert (columns, 0.0 < float(seconds) < 30.0) == ("140", True)
+
+
 def test_drawn_problems_repeat_by_seed(script):
     drawn = script("drawn").drawn
     made, again, other = drawn(7), drawn(7), drawn(17)

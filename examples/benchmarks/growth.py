@@ -23,6 +23,7 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 import posterior
 import problems
 import scipy.sparse as sp
@@ -48,12 +49,13 @@ SPARSE_GROWTH = {
     "n_observed": (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
 }
 STEPS, SKIPPED = 7, 2
-PARTS = ("proximal", "alternating", "memory", "iterations", "count-share")
+PARTS = ("proximal", "alternating", "memory", "iterations", "count-share", "wide")
 COUNT_SHARES = {
     ("20,000 x 800", 0.98): (12, 10, 9, 8, 7, 6),
     ("MovieLens 100k", 0.5): (16, 13, 11, 9),
     ("MovieLens 100k", 0.98): (11,),
 }
+WIDE = (300, 1000, 1500, 5000)
 UNITS = {"n_rows": "rows", "n_columns": "columns", "rank": "rank", "n_observed": "entries"}
 
 
@@ -132,9 +134,7 @@ def memory(counts):
 def peak_of(path):
     """Bytes that a table and a few sweeps add at most to those of the imports."""
     fit_sparse(sparse_table(**{**SPARSE, "n_observed": 1000})[0], 2)
-    before = peak_megabytes()
-    fit_sparse(sp.load_npz(path), 4)
-    return 2**20 * (peak_megabytes() - before)
+    return cost_of(lambda: fit_sparse(sp.load_npz(path), 4))[1]
 
 
 def fit_sparse(table, steps):
@@ -204,8 +204,38 @@ def ratings():
     return table, (users[test], films[test]), stars[test]
 
 
+def wide(counts):
+    """``mc.complete`` of few rows with many columns, each in a process of its own."""
+    yield from markdown(["columns", "seconds", "GB"], [])
+    for count in counts:
+        seconds, peak = apart(cost_of_wide, count)
+        yield f"| {count:,} | {seconds:.2g} | {peak / 1e9:.2f} |"
+
+
+def cost_of_wide(n_columns):
+    """CPU seconds, and bytes that are added to those of a small table."""
+    mc.complete(wide_table(150, n_rows=20))
+    return cost_of(mc.complete, wide_table(n_columns))
+
+
+def cost_of(function, *arguments):
+    """CPU seconds of a call, and the bytes that it adds at most to what was held before."""
+    before, began = peak_megabytes(), time.process_time()
+    function(*arguments)
+    return time.process_time() - began, 2**20 * (peak_megabytes() - before)
+
+
+def wide_table(n_columns, n_rows=50, rank=4, seed=0):
+    """Factors and noise, a fifth missing."""
+    rng = np.random.default_rng(seed)
+    table = rng.standard_normal((n_rows, rank)) @ rng.standard_normal((rank, n_columns))
+    table += 0.5 * rng.standard_normal(table.shape)
+    table[rng.random(table.shape) < 0.2] = np.nan
+    return pd.DataFrame(table).add_prefix("x")
+
+
 UNEVEN = {"20,000 x 800": simulated, "MovieLens 100k": ratings}
-APART = {function.__name__: function for function in (peak_of,)}
+APART = {function.__name__: function for function in (peak_of, cost_of_wide)}
 
 
 def main():
@@ -229,6 +259,7 @@ def main():
         "alternating": growth("alternating", mc.Alternating(), sparse_table, SPARSE, sparse),
         "memory": memory(sparse["n_observed"][1:]),
         "iterations": iterations_by_tolerance(),
+        "wide": wide(WIDE[shown]),
         "count-share": count_shares(dict(list(COUNT_SHARES.items())[shown])),
     }
     for part in options.parts:
