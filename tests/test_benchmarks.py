@@ -131,6 +131,39 @@ def test_costs_are_measured_in_processes_of_their_own(script):
     assert (columns, 0.0 < float(seconds) < 30.0) == ("140", True)
 
 
+@pytest.mark.slow(seconds=4)
+def test_fits_of_unlabeled_cells_are_measured_stored_and_by_blocks(script):
+    cases = [(300, 200, 4000, 6, stored, 1e-3) for stored in (True, False)]
+    rows = [row.strip("| ").split(" | ") for row in script("growth").unlabeled(cases)]
+    stored, *looks = rows[2:]
+    assert stored[3] == "stored, `proximal`"
+    assert {row[3] for row in looks} == {"by blocks, `alternating`"}
+    ends = [look[7] for look in (stored, looks[-1])]
+    assert all(float(gap) <= 1e-3 < float(looks[0][7]) for gap in ends)
+    assert stored[6] == "64"
+    assert [row[8] for row in (stored, looks[-1])] == ["0.0e+00"] * 2
+
+
+@pytest.mark.slow(seconds=6)
+def test_sweeps_of_posteriors_are_measured_on_disk(script):
+    rows = [row.strip("| ").split(" | ") for row in script("growth").posteriors(2e4)][2:]
+    assert [row[0].split()[1] for row in rows] == ["numbers", "labels"]
+    for _, n_partitions, *seconds, _ in rows:
+        assert n_partitions == "1"
+        assert all(0.0 < float(second) < 10.0 for second in seconds)
+
+
+@pytest.mark.slow(seconds=9)
+def test_certified_max_norms_are_measured_beside_the_published_method(script, monkeypatch):
+    growth = script("growth")
+    monkeypatch.setattr(growth, "PUBLISHED_WIDTHS", (20,))
+    looks = [row.strip("| ").split(" | ") for row in growth.max_norms({"300 x 300": 1e-1})][2:]
+    *certified, last, published = looks
+    assert {row[1] for row in (*certified, last)} == {"`factored`"}
+    assert published[1:3] == ["published, k = 20", "1000"]
+    assert float(last[4]) <= float(last[5]) <= 0.1 < float(published[4])
+
+
 def test_drawn_problems_repeat_by_seed(script):
     drawn = script("drawn").drawn
     made, again, other = drawn(7), drawn(7), drawn(17)

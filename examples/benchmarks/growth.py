@@ -22,18 +22,22 @@ import tempfile
 import time
 import warnings
 
+import large_tables
 import numpy as np
 import pandas as pd
 import posterior
 import problems
 import scipy.sparse as sp
+import vocabulary
 from memory import peak_megabytes
 from pages import SCALING, markdown, write_part
 
 import mcframe as mc
 from mcframe.backends import Point
 from mcframe.compile import compile_problem
+from mcframe.model import binding
 from mcframe.numerics.operators import LowRank
+from mcframe.papers import projected_factors
 
 DENSE = {"n_rows": 1000, "n_columns": 300, "rank": 10}
 DENSE_GROWTH = {
@@ -49,13 +53,34 @@ SPARSE_GROWTH = {
     "n_observed": (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
 }
 STEPS, SKIPPED = 7, 2
-PARTS = ("proximal", "alternating", "memory", "iterations", "count-share", "wide")
+PARTS = (
+    "proximal",
+    "alternating",
+    "memory",
+    "iterations",
+    "count-share",
+    "wide",
+    "max-norm",
+    "unlabeled",
+    "posteriors",
+)
 COUNT_SHARES = {
     ("20,000 x 800", 0.98): (12, 10, 9, 8, 7, 6),
     ("MovieLens 100k", 0.5): (16, 13, 11, 9),
     ("MovieLens 100k", 0.98): (11,),
 }
 WIDE = (300, 1000, 1500, 5000)
+# Tolerances of the certified fits, and columns of the factors of the published method.
+MAX_NORM = {"300 x 300": 1e-6, "MovieLens 100k": 1e-3}
+PUBLISHED_WIDTHS = (5, 20)
+# Rows, columns, labels, weight, whether unlabeled cells are stored, and the tolerance.
+UNLABELED = (
+    (2000, 600, 8000, 8, True, 1e-4),
+    (2000, 600, 8000, 8, False, 1e-4),
+    (20_000, 3000, 60_000, 9, False, 2e-2),
+)
+LIKELIHOODS = {"numbers": mc.Gaussian(variance=None), "labels": mc.Bernoulli()}
+POSTERIOR = {"factors": 10, "max_iter": 4, "tol": 0.0}
 UNITS = {"n_rows": "rows", "n_columns": "columns", "rank": "rank", "n_observed": "entries"}
 
 
@@ -134,7 +159,7 @@ def memory(counts):
 def peak_of(path):
     """Bytes that a table and a few sweeps add at most to those of the imports."""
     fit_sparse(sparse_table(**{**SPARSE, "n_observed": 1000})[0], 2)
-    return cost_of(lambda: fit_sparse(sp.load_npz(path), 4))[1]
+    return cost_of(lambda: fit_sparse(sp.load_npz(path), 4))[-1]
 
 
 def fit_sparse(table, steps):
@@ -174,7 +199,7 @@ def count_shares(cases):
                 fit = fit_uneven(table, weight, count_share)
                 seconds = time.process_time() - began
                 error = np.sqrt(np.mean(np.square(fit.predict("x", *where) - truth)))
-                cells += [str(fit.rank), f"{seconds:.2g}", f"{error:.4f}"]
+                cells += [str(fit.rank), two_digits(seconds), f"{error:.4f}"]
             yield f"| {' | '.join(cells)} |"
 
 
@@ -204,25 +229,141 @@ def ratings():
     return table, (users[test], films[test]), stars[test]
 
 
+def max_norms(cases):
+    """How far the certified and the published method are from the optimum after each look."""
+    header = ["problem", "method", "step", "seconds", "distance to the optimum at most", "gap"]
+    yield from markdown(header, [])
+    for name, tol in cases.items():
+        records, bound = apart(certified_records, name, tol)
+        methods = {"`factored`": records}
+        for width in PUBLISHED_WIDTHS:
+            methods[f"published, k = {width}"] = apart(published_records, name, width)[-1:]
+        for method, looks in methods.items():
+            for step, _, seconds, objective, gap in looks:
+                numbers = f"{two_digits(seconds)} | {excess(objective, bound)} | {gap:.1e}"
+                yield f"| {name} | {method} | {step} | {numbers} |"
+
+
+def certified_records(name, tol):
+    """The records of a certified fit of a max norm, and its bound on the optimum."""
+    model, labels = vocabulary.MAX_NORM[name]()
+    fit = mc.fit(model, {"labels": labels}, tol=tol, max_seconds=600)
+    return records_of(fit), fit.bound
+
+
+def published_records(name, width):
+    """Those of the published projected gradient, of at most 1,000 steps or 60 seconds."""
+    model, labels = vocabulary.MAX_NORM[name]()
+    data = {"labels": labels}
+    step = 1e-3 / float(np.max(np.abs(mc.Problem.bind(model, data).scale("labels"))))
+    return records_of(projected_factors(model, data, width, step, max_iter=1000, max_seconds=60))
+
+
+def records_of(fit):
+    """Step, rank, seconds, objective and gap at each look at the certificate but the first."""
+    return [(r.iteration, r.rank, r.seconds, r.objective, r.gap) for r in fit.history[1:]]
+
+
+def two_digits(number):
+    """A positive number to two digits, 210 and not 2.1e+02."""
+    return f"{float(f'{number:.2g}'):g}"
+
+
+def excess(objective, lower):
+    """How far an objective is above a lower number, relative to it."""
+    return f"{(objective - lower) / abs(lower):.1e}"
+
+
+def unlabeled(cases):
+    """Fits of positive and unlabeled cells, stored or by blocks; of the last one all looks."""
+    header = ["table", "labels", "weight", "cells", "step", "seconds", "rank", "gap"]
+    yield from markdown([*header, "above the last objective", "GB"], [])
+    for case in cases:
+        n_rows, n_columns, n_labels, weight, stored, _ = case
+        backend, records, peak = apart(records_of_labels, *case)
+        where = f"{'stored' if stored else 'by blocks'}, `{backend}`"
+        table = f"{n_rows:,} x {n_columns:,} | {n_labels:,} | {weight} | {where}"
+        last = records[-1]
+        for look in records if case == cases[-1] else [last]:
+            step, rank, seconds, objective, gap = look
+            numbers = f"{step} | {two_digits(seconds)} | {rank} | {gap:.1e}"
+            memory_at_end = f"{peak / 1e9:.2f}" if look is last else ""
+            yield f"| {table} | {numbers} | {excess(objective, last[3])} | {memory_at_end} |"
+
+
+def records_of_labels(n_rows, n_columns, n_labels, weight, stored, tol):
+    """The backend of a fit, its records, and the bytes that it adds."""
+    if not stored:
+        binding.MAX_WRITTEN_OUT_CELLS = 0
+    table = sparse_table(n_rows, n_columns, 3, n_labels)[0]
+    table.data = (table.data > 0) * 1.0
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())
+    model = mc.Model([mc.Block("labels", risk)], [mc.NuclearNorm(weight)])
+    mc.fit(model, {"labels": table[:200, :60]}, max_iter=2)  # compiles the loops
+    fit, _, peak = cost_of(lambda: mc.fit(model, {"labels": table}, tol=tol))
+    return fit.backend, records_of(fit), peak
+
+
+def posteriors(n_entries):
+    """Sweeps of posteriors of a table on disk."""
+    header = ["entries", "partitions", "first sweep, with reading", "another sweep"]
+    yield from markdown([*header, "intervals of 100 cells", "GB"], [])
+    for kind in LIKELIHOODS:
+        with tempfile.TemporaryDirectory() as folder:
+            n_written = write_rows(f"{folder}/table", n_entries, kind)
+            n_partitions, seconds, peak = apart(cost_of_posterior, folder, kind)
+        numbers = " | ".join(two_digits(second) for second in seconds)
+        yield f"| {n_written:,} {kind} | {n_partitions} | {numbers} | {peak / 1e9:.2f} |"
+
+
+def write_rows(folder, n_entries, kind):
+    """Factors, biases and noise in partitions, or signs of these; how many entries there are."""
+    shapes = {"x": (large_tables.n_rows_of(n_entries), large_tables.N_COLUMNS)}
+    pieces = large_tables.triples(n_entries)
+    if kind == "labels":
+        pieces = ((rows, columns, (values > 0) * 1.0) for rows, columns, values in pieces)
+    table = mc.datasets.write_partitions({"x": pieces}, folder, shapes=shapes)
+    return sum(map(table.n_entries, range(table.n_partitions)))
+
+
+def cost_of_posterior(folder, kind):
+    """Partitions; seconds of the first sweep, of another one and of intervals; bytes added."""
+    tempfile.tempdir = folder
+    table = mc.datasets.on_disk(f"{folder}/table")
+    model = mc.Model([mc.Block("x", LIKELIHOODS[kind], bias=True)], [mc.NuclearNorm()])
+
+    def sweeps_and_intervals(table):
+        answer = mc.posterior(model, table, **POSTERIOR)
+        began = time.perf_counter()
+        answer.interval("x", 0.9, rows=np.arange(100), columns=np.arange(100))
+        return [sweep.seconds for sweep in answer.history], time.perf_counter() - began
+
+    write_rows(f"{folder}/small", 2e4, kind)
+    sweeps_and_intervals(mc.datasets.on_disk(f"{folder}/small"))  # compiles the loops
+    (ends, interval), _, peak = cost_of(sweeps_and_intervals, table)
+    sweep = (ends[-1] - ends[0]) / (len(ends) - 1)
+    return table.n_partitions, (ends[0], sweep, interval), peak
+
+
 def wide(counts):
     """``mc.complete`` of few rows with many columns, each in a process of its own."""
     yield from markdown(["columns", "seconds", "GB"], [])
     for count in counts:
         seconds, peak = apart(cost_of_wide, count)
-        yield f"| {count:,} | {seconds:.2g} | {peak / 1e9:.2f} |"
+        yield f"| {count:,} | {two_digits(seconds)} | {peak / 1e9:.2f} |"
 
 
 def cost_of_wide(n_columns):
     """CPU seconds, and bytes that are added to those of a small table."""
     mc.complete(wide_table(150, n_rows=20))
-    return cost_of(mc.complete, wide_table(n_columns))
+    return cost_of(mc.complete, wide_table(n_columns))[1:]
 
 
 def cost_of(function, *arguments):
-    """CPU seconds of a call, and the bytes that it adds at most to what was held before."""
+    """The answer of a call, its CPU seconds, and the bytes that it adds at most to the memory."""
     before, began = peak_megabytes(), time.process_time()
-    function(*arguments)
-    return time.process_time() - began, 2**20 * (peak_megabytes() - before)
+    answer = function(*arguments)
+    return answer, time.process_time() - began, 2**20 * (peak_megabytes() - before)
 
 
 def wide_table(n_columns, n_rows=50, rank=4, seed=0):
@@ -235,7 +376,17 @@ def wide_table(n_columns, n_rows=50, rank=4, seed=0):
 
 
 UNEVEN = {"20,000 x 800": simulated, "MovieLens 100k": ratings}
-APART = {function.__name__: function for function in (peak_of, cost_of_wide)}
+APART = {
+    function.__name__: function
+    for function in (
+        peak_of,
+        cost_of_wide,
+        cost_of_posterior,
+        certified_records,
+        published_records,
+        records_of_labels,
+    )
+}
 
 
 def main():
@@ -246,6 +397,7 @@ def main():
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--page", action="store_true", help="write parts of docs/scaling.md")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", mc.UnobservedWarning)
     if options.apart:
         time.perf_counter = time.process_time
         print(json.dumps(APART[options.apart[0]](*json.loads(options.apart[1]))))
@@ -253,13 +405,15 @@ def main():
     shown = slice(0, 2) if options.quick else slice(None)
     dense = {key: values[shown] for key, values in DENSE_GROWTH.items()}
     sparse = {key: values[shown] for key, values in SPARSE_GROWTH.items()}
-    warnings.simplefilter("ignore", mc.UnobservedWarning)
     tables = {
         "proximal": growth("proximal", mc.Proximal(), dense_table, DENSE, dense),
         "alternating": growth("alternating", mc.Alternating(), sparse_table, SPARSE, sparse),
         "memory": memory(sparse["n_observed"][1:]),
         "iterations": iterations_by_tolerance(),
         "wide": wide(WIDE[shown]),
+        "posteriors": posteriors(2e4 if options.quick else 1e7),
+        "unlabeled": unlabeled(UNLABELED[shown]),
+        "max-norm": max_norms(dict(list(MAX_NORM.items())[shown])),
         "count-share": count_shares(dict(list(COUNT_SHARES.items())[shown])),
     }
     for part in options.parts:

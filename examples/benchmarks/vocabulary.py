@@ -1,11 +1,10 @@
 """Max norm, COCO and TMCC at the sizes of their papers: certified gap and time.
 
-    python examples/benchmarks/vocabulary.py [max-norm] [movielens] [curves] [coco] [tmcc]
+    python examples/benchmarks/vocabulary.py [max-norm] [movielens] [coco] [tmcc]
 
 Each optimum stands beside the algorithm its paper published, run in the same process on the
 same data: ``excess`` is how far that algorithm's answer lies above the certified optimum at
-most. Times are wall clock of one run each, certificates included. ``curves`` prints for two of the
-max-norm problems how far each method is after how many seconds. ``movielens`` and ``curves`` read
+most. Times are wall clock of one run each, certificates included. ``movielens`` reads
 ``movielens100k.npz`` from the folder that the environment variable MCFRAME_DATA names.
 """
 
@@ -59,24 +58,6 @@ def compared(name: str, model: mc.Model, labels: np.ndarray, tol: float) -> None
         )
 
 
-def curve(name: str, model: mc.Model, labels: np.ndarray, tol: float) -> None:
-    """Three runs as they went on: a row for each look at the certificate."""
-    data = {"labels": labels}
-    fit = mc.fit(model, data, tol=tol, max_seconds=600)
-    step = 1e-3 / float(np.max(np.abs(fit.problem.scale("labels"))))
-    runs = {"factored, staircase": fit}
-    for width in (5, 20):
-        runs[f"projected gradient, k = {width}"] = projected_factors(
-            model, data, width, step, max_iter=1000, max_seconds=60
-        )
-    for method, run in runs.items():
-        for record in run.history:
-            above = (record.objective - fit.bound) / abs(fit.bound)
-            step_of = f"{method}, step {record.iteration}"
-            gap, seconds = f"{record.gap:.1e}", f"{record.seconds:.1f} s"
-            row(name, step_of, record.rank, gap, f"{above:.1e}", seconds)
-
-
 def drawn(size: int) -> np.ndarray:
     """Labels of Hayashi et al., section 6.2: rank 10, QPF 1 / (1 + exp(-7 x)), 85 % missing."""
     rng = np.random.default_rng(0)
@@ -120,15 +101,16 @@ def ratings() -> np.ndarray:
     return labels
 
 
+# Models and labels of two problems.
+MAX_NORM = {
+    "300 x 300": lambda: (mixture(None), drawn(300)),
+    "MovieLens 100k": lambda: (tri(0.6, 0.2, 0.2, radius=2.0), ratings()),
+}
+
+
 def movielens() -> None:
     """A mixture of risks on the ratings."""
-    compared("MovieLens 100k", tri(0.6, 0.2, 0.2, radius=2.0), ratings(), 1e-3)
-
-
-def curves() -> None:
-    """Two max-norm problems on their way, where the gap is small only at the end."""
-    curve("300 x 300", mixture(None), drawn(300), 1e-6)
-    curve("MovieLens 100k", tri(0.6, 0.2, 0.2, radius=2.0), ratings(), 1e-3)
+    compared("MovieLens 100k", *MAX_NORM["MovieLens 100k"](), 1e-3)
 
 
 def coco_1(n_items: int = 1000, n_features: int = 500, n_labels: int = 100) -> None:
@@ -210,7 +192,6 @@ def largest_weight(blocks: list[mc.Block], data: dict[str, np.ndarray]) -> float
 PROBLEMS = {
     "max-norm": lambda: (max_norm(100), max_norm(300)),
     "movielens": movielens,
-    "curves": curves,
     "coco": coco_1,
     "tmcc": tmcc,
 }
