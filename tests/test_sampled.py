@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from joblib import cpu_count
 
 import mcframe as mc
+from mcframe.compile import factor_rows
 from mcframe.compile import program as programs
 from mcframe.numerics import kernels
 from mcframe.numerics import sampled as sampled_matrices
@@ -94,6 +95,60 @@ def test_each_row_is_a_ridge_regression(drawn, width, by_rows, least):
         np.testing.assert_allclose(normal @ out[line], near.T @ pull[of], atol=1e-9)
 
 
+SCALES = st.sampled_from((1e-60, 1e-8, 1.0, 1e8, 1e60))
+
+
+@settings(max_examples=60)
+@given(
+    sampled(),
+    st.integers(1, 9),
+    st.booleans(),
+    st.sampled_from((None, 0.1, 1e-9, 0.0)),
+    SCALES,
+    st.sampled_from((1e-5, 0.3, 1e3)),
+)
+def test_steps_in_single_precision_are_almost_ridge_regressions(
+    drawn, width, by_rows, least, scale, weight
+):
+    """They are off by a small share of the step; or else they say that they are not."""
+    pattern, rows, columns, rng = drawn
+    curvature = np.full(1, 0.7) if least is None else rng.uniform(0.1, 2.0, rows.size)
+    if least is not None:
+        curvature[rng.random(rows.size) < 0.3] = least
+    left, right = (scale * rng.standard_normal((n, width)) for n in pattern.shape)
+    z, gradient = np.empty(rows.size), rng.standard_normal(rows.size)
+    pattern.entries(left, right, z)
+    lines, target = pattern.lines(by_rows), curvature * z - gradient
+    factor, other = (left, right) if by_rows else (right, left)
+    exact = lines.ridge_solutions(curvature, target, other, weight)
+    steps = lines.newton_solutions(curvature, gradient, other, weight, factor)
+    unsure = np.isnan(steps[:, 0])
+    if least is None and scale == 1.0 and weight == 1e3:
+        assert not unsure.any()
+    away = np.max(np.abs(steps - exact), axis=1)[~unsure]
+    lengths = np.max(np.abs(exact - factor), axis=1)[~unsure]
+    assert np.all(away <= 1e-3 * lengths + 1e-12 * np.max(np.abs(exact), axis=1)[~unsure])
+    some = lines.of_rows(np.flatnonzero(unsure))
+    solved = some.ridge_solutions(curvature, target, other, weight)
+    np.testing.assert_array_equal(solved, exact[unsure])
+
+
+@pytest.mark.parametrize("penalty", [{}, {"count_share": 0.7}], ids=repr)
+@pytest.mark.parametrize("weight", [3.0, 9.0])
+def test_fits_by_steps_in_single_precision_are_those_in_double(weight, penalty, monkeypatch):
+    """Of numbers, labels and counts with biases, under one weight or weights of rows."""
+    model, table = mixed(120)
+    fits = []
+    for least in (10**9, 1):
+        monkeypatch.setattr(factor_rows, "LEAST_SINGLE_WIDTH", least)
+        model = mc.Model(model.blocks, [mc.NuclearNorm(weight, **penalty)])
+        fits.append(mc.fit(model, table, tol=1e-7, backend="alternating"))
+    double, single = fits
+    assert double.status == single.status == "certified"
+    assert single.objective == pytest.approx(double.objective, rel=2e-7)
+    assert len(single.history) <= len(double.history) + 2
+
+
 def mixed(n_items=300, seed=0):
     """Gaussian, Bernoulli and Poisson columns of rank 3, 30 % observed, as sparse matrices."""
     rng = np.random.default_rng(seed)
@@ -153,12 +208,13 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
     for count in (1, 2, 5):
         with machine.thread_limit(count):
             solutions = lines.ridge_solutions(np.ones(1), values, right, 0.3)
+            steps = lines.newton_solutions(np.ones(1), values, right, 0.3, solutions)
             matrix = Sampled(pattern, values)
             thin = (right, right[:, :1], right[:, :4])
             products = [
                 product(part) for part in thin for product in (matrix.__matmul__, matrix.gram)
             ]
-            found.append((solutions, *products, matrix.T @ solutions))
+            found.append((solutions, steps, *products, matrix.T @ solutions))
     for one, *others in zip(*found, strict=True):
         assert all(np.array_equal(one, other) for other in others)
 

@@ -17,6 +17,9 @@ from mcframe.numerics.tapering import ScalingCosts
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
 STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
+# Factors with so many columns are moved by steps whose matrices are in single precision: with
+# fewer these take no longer in double precision.
+LEAST_SINGLE_WIDTH = 32
 
 
 class AlternatingRows(Protocol):
@@ -124,6 +127,25 @@ class FactorRows:
         lines = self.program.entries.pattern.lines(by_rows)
         return lines.ridge_solutions(curvature, target, other, weight, shared)
 
+    def newton_solutions(
+        self, current: Array, other: Array, weight: float, by_rows: bool
+    ) -> Array:
+        """The ridge solutions by steps from Z, one factor of which is ``current``.
+
+        They are all but exact, and take less time where factors have many columns.
+        """
+        entries = self.program.entries
+        lines = entries.pattern.lines(by_rows)
+        curvature = entries.times_scales(self.newton_weights, 2)
+        gradient = entries.times_scales(self.evaluation.entry_gradients)
+        updated = lines.newton_solutions(curvature, gradient, other, weight, current)
+        inexact = np.flatnonzero(np.isnan(updated[:, 0]))
+        if inexact.size:
+            target = self.quadratics(by_rows)[1]
+            some = lines.of_rows(inexact)
+            updated[inexact] = some.ridge_solutions(curvature, target, other, weight)
+        return updated
+
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
@@ -131,7 +153,10 @@ class FactorRows:
 
         Where losses are quadratic a full step is exact, so that it descends.
         """
-        updated = self.ridge_solutions(other, weight, by_rows)
+        if self.program.background or other.shape[1] < LEAST_SINGLE_WIDTH:
+            updated = self.ridge_solutions(other, weight, by_rows)
+        else:
+            updated = self.newton_solutions(current, other, weight, by_rows)
         if self.full_steps_descend:
             return updated
         return self.descend(current, updated, other, weight, by_rows)
