@@ -138,9 +138,18 @@ class Sum(Operator):
         """The sum of theirs."""
         return sum(part.rounding for part in self.parts)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The precision of all parts together."""
+        return np.result_type(*(part.dtype for part in self.parts))
+
     def multiple(self, factor: float) -> "Sum":
         """The sum of the multiples."""
         return Sum(tuple(part.multiple(factor) for part in self.parts))
+
+    def in_units(self, unit: float) -> "Sum":
+        """Each part divided by a number."""
+        return Sum(tuple(part.in_units(unit) for part in self.parts))
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """Gram matrix and product of one matrix and others of low rank, if known of the former."""
@@ -192,6 +201,11 @@ class Derived(Operator):
         """The seed of A."""
         return self.operator.seed
 
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The precision of A."""
+        return self.operator.dtype
+
 
 @attrs.frozen(eq=False)
 class Scaled(Derived):
@@ -232,6 +246,10 @@ class Transposed(Derived):
 
     def _transpose(self) -> Operator:
         return self.operator
+
+    def in_units(self, unit: float) -> Operator:
+        """The transpose of A divided by a number."""
+        return self.operator.in_units(unit).T
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """A A' and A V, or A'A and A'U."""
@@ -343,9 +361,18 @@ class LowRank(Operator):
         lengths = float(np.linalg.norm(self.left) * np.linalg.norm(self.right))
         return EPS * (sum(self.shape) + 2 * self.width + 8) * lengths
 
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The precision of the factors."""
+        return self.left.dtype
+
     def multiple(self, factor: float) -> "LowRank":
         """The left factor scaled."""
         return LowRank(factor * self.left, self.right)
+
+    def in_units(self, unit: float) -> "LowRank":
+        """The left factor divided by a number, both in single precision."""
+        return LowRank((self.left / unit).astype(np.float32), self.right.astype(np.float32))
 
     def thin(self, turned: bool = False) -> tuple[Array, Array]:
         """The two thin factors."""
@@ -558,6 +585,12 @@ class Projected(Derived):
     def rounding(self) -> float:
         """Not known: where it is used, no norm is bounded."""
         raise NotImplementedError("no bound on the rounding of projections is known")
+
+    def in_units(self, unit: float) -> "Projected":
+        """The projection of S divided by a number, the bases in its precision."""
+        divided = self.operator.in_units(unit)
+        bases = self.left.astype(divided.dtype), self.right.astype(divided.dtype)
+        return Projected(divided, *bases)
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """S'S less S'A (S'A)', and S'U less S'A A'U, what is in the other space taken off."""

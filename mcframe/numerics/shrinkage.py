@@ -31,6 +31,8 @@ LOWER_DEGREE_ERROR = 0.1
 # Vectors of values shrunk to 0 are kept from this share of the threshold on, for what looks ahead
 # to them.
 STORED_VECTOR_SHARE = 0.9
+# Filters are in single precision as long as the allowed error is this share of the longest column.
+LEAST_SINGLE_ERROR = 1e-3
 # How much smaller the errors become when a more exact answer is asked for.
 ERROR_REDUCTION = 0.1
 
@@ -162,10 +164,11 @@ class Shrinker:
         """
         tall = upright(matrix)
         square = Square(tall, formed)
+        rough = self.rough(square, self.share * length)
         basis, ritz = self.widen(tall.shape[1])
         for _ in range(MOST_PASSES):
             check_time()
-            block = apply_filter(square, basis, ritz, threshold**2, self.degree)
+            block = apply_filter(rough, basis, ritz, threshold**2, self.degree)
             basis, ritz, long, residuals = ritz_vectors(square, block)
             above = int(np.count_nonzero(ritz > threshold**2))
             distance = float(np.linalg.norm(residuals[:above] / np.sqrt(ritz[:above])))
@@ -187,6 +190,14 @@ class Shrinker:
         left, right = pair if tall.shape == matrix.shape else pair[::-1]
         return Shrunk(left, shrunk[:kept], right, basis[:, kept:width])
 
+    def rough(self, square: "Square", error: float) -> "Square":
+        """The matrix of filters: in single precision where the allowed error is large enough."""
+        large = square.formed is None and 0.0 < LEAST_SINGLE_ERROR * self.largest <= error
+        if not large or isinstance(square.tall, Dense):
+            return square
+        divided = Square(square.tall.in_units(self.largest), unit=self.largest)
+        return divided if divided.tall.dtype == np.float32 else square
+
     def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
         basis = np.zeros((side, 0)) if self.basis is None else self.basis
@@ -204,10 +215,10 @@ def upright(matrix: Operator) -> Operator:
 
 
 class Square:
-    """A'A by its products, or formed once."""
+    """A'A by its products, or formed once, of an A that is divided by its unit."""
 
-    def __init__(self, tall: Operator, formed: bool) -> None:
-        self.tall = tall
+    def __init__(self, tall: Operator, formed: bool = False, unit: float = 1.0) -> None:
+        self.tall, self.unit = tall, unit
         self.formed = tall.gram_matrix()
         if formed and isinstance(tall, Dense):
             self.formed = gram(tall.array)
@@ -235,8 +246,10 @@ def apply_filter(
     """
     if ritz is None:
         return square.times(thin_qr(square.times(basis))[0])
+    numbers = np.finfo(square.tall.dtype)
+    basis = basis.astype(numbers.dtype, copy=False)
+    ritz, threshold = ritz / square.unit**2, threshold / square.unit**2
     # A block that reaches into the null space ends in rounding, which must not be blown up.
-    numbers = np.finfo(float)
     end = float(max(min(ritz[-1], threshold), numbers.eps * ritz[0], numbers.tiny))
     leading = int(np.count_nonzero(ritz > UNFILTERED_RATIO * end))
     lead, rest = basis[:, :leading], basis[:, leading:]
@@ -250,9 +263,8 @@ def apply_filter(
         before, now = now, 2.0 * shifted(now) - before
     lengths = np.linalg.norm(now, axis=0)
     now /= np.where(lengths > 0.0, lengths, 1.0)
-    if not leading:
-        return now
-    return np.hstack([square.times(lead) / ritz[:leading], now])
+    columns = (square.times(lead) / ritz[:leading], now) if leading else (now,)
+    return np.hstack(columns).astype(float, copy=False)
 
 
 def ritz_vectors(square: Square, block: Array) -> tuple[Array, Array, Array | None, Array]:
