@@ -11,13 +11,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import mcframe as mc
 from mcframe.compile.effects import described_effects
 from mcframe.model import Layout
-from mcframe.numerics import quasi_newton
+from mcframe.numerics import quasi_newton, shrinkage
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
 from mcframe.numerics.norms import norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import LowRank, thin_qr
+from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.shrinkage import (
     Dense,
     Shrinker,
+    apply_filter,
     cheapest,
     shrink_full,
     shrink_gram,
@@ -55,6 +57,40 @@ def test_gram_and_block_shrink_like_the_full_decomposition(shape):
         assert np.linalg.norm(found - exact) <= shrinker.share * 1e-7
     for part in (block.left, block.right, gram.left, gram.right):
         np.testing.assert_allclose(part.T @ part, np.eye(part.shape[1]), atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("error", [1e-1, 3e-3, 1e-6])
+def test_a_sparse_matrix_is_shrunk_within_the_error_in_either_precision(unit, error, monkeypatch):
+    """Filters are in single precision where the error is no less than a share of the norm."""
+    rng = np.random.default_rng(0)
+    array = rng.standard_normal((900, 700)) * (rng.random((900, 700)) < 0.02)
+    strong = spread_matrix((900, 700), rng, 0.5)[:, :700] * 0.3
+    rows, columns = np.nonzero(array)
+    pattern = Pattern.of(array.shape, rows, columns)
+    u, s, v = np.linalg.svd(strong, full_matrices=False)
+    left, right = u[:, :5] * s[:5], v[:5].T
+    matrix = unit * (Sampled(pattern, array[rows, columns]) + LowRank(left, right))
+    assert matrix.gram_matrix() is None
+    used = []
+
+    def shrink_of(threshold):
+        return lambda values: np.maximum(values - threshold, 0.0)
+
+    def filtered(square, *arguments):
+        used.append(square.tall.dtype)
+        return apply_filter(square, *arguments)
+
+    monkeypatch.setattr(shrinkage, "apply_filter", filtered)
+    full = shrink_full(array + left @ right.T, shrink_of(8.0))
+    shrinker = Shrinker(array.shape, rng)
+    length = error * unit * full.values[0] / shrinker.share
+    for _ in range(4):
+        found = shrinker(matrix, shrink_of(8.0 * unit), 8.0 * unit, length)
+    away = (found.left * found.values) @ found.right.T / unit
+    away -= (full.left * full.values) @ full.right.T
+    assert np.linalg.norm(away) <= 1.5 * error * full.values[0]
+    assert (used[-1] == np.float32) == (error >= shrinkage.LEAST_SINGLE_ERROR)
 
 
 def test_a_low_threshold_leaves_the_gram_matrix():

@@ -148,8 +148,10 @@ class Sum(Operator):
         return Sum(tuple(part.multiple(factor) for part in self.parts))
 
     def in_units(self, unit: float) -> "Sum":
-        """Each part divided by a number."""
-        return Sum(tuple(part.in_units(unit) for part in self.parts))
+        """The sum divided by a number, in single precision if all of its parts have that."""
+        divided = tuple(part.in_units(unit) for part in self.parts)
+        single = all(part.dtype == np.float32 for part in divided)
+        return Sum(divided) if single else self.multiple(1.0 / unit)
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """Gram matrix and product of one matrix and others of low rank, if known of the former."""
