@@ -106,9 +106,10 @@ SCALES = st.sampled_from((1e-60, 1e-8, 1.0, 1e8, 1e60))
     st.sampled_from((None, 0.1, 1e-9, 0.0)),
     SCALES,
     st.sampled_from((1e-5, 0.3, 1e3)),
+    st.sampled_from((1.0, 1e10, 1e22)),
 )
 def test_steps_in_single_precision_are_almost_ridge_regressions(
-    drawn, width, by_rows, least, scale, weight
+    drawn, width, by_rows, least, scale, weight, outlier
 ):
     """They are off by a small share of the step; or else they say that they are not."""
     pattern, rows, columns, rng = drawn
@@ -117,13 +118,14 @@ def test_steps_in_single_precision_are_almost_ridge_regressions(
         curvature[rng.random(rows.size) < 0.3] = least
     left, right = (scale * rng.standard_normal((n, width)) for n in pattern.shape)
     z, gradient = np.empty(rows.size), rng.standard_normal(rows.size)
+    (right if by_rows else left)[0] *= outlier
     pattern.entries(left, right, z)
     lines, target = pattern.lines(by_rows), curvature * z - gradient
     factor, other = (left, right) if by_rows else (right, left)
     exact = lines.ridge_solutions(curvature, target, other, weight)
     steps = lines.newton_solutions(curvature, gradient, other, weight, factor)
     unsure = np.isnan(steps[:, 0])
-    if least is None and scale == 1.0 and weight == 1e3:
+    if least is None and scale == outlier == 1.0 and weight == 1e3:
         assert not unsure.any()
     away = np.max(np.abs(steps - exact), axis=1)[~unsure]
     lengths = np.max(np.abs(exact - factor), axis=1)[~unsure]

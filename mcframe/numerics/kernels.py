@@ -37,9 +37,9 @@ NUMBERS_PER_BATCH = 65_536
 # Rows with few entries are solved for these, divided by roots of their curvatures, where none is
 # below this share of the largest: else the quotients lose digits.
 SHORT_ROW_CURVATURE_RATIO = 1e-6
-# Matrices in single precision serve where no pivot is below the inverse of the first number times
-# its place on the diagonal, and the weight is no less than the second relative to what they hold.
-LARGEST_SINGLE_CONDITION, LEAST_SINGLE_SHARE = 1e3, 1e-20
+# A matrix in single precision serves where its diagonal is at most so many times the pivots, and
+# one behind which Woodbury's formula takes differences also where that is relative to the weight.
+LARGEST_SINGLE_CONDITION = 1e3
 # Rows of a product of matrices in single precision that are gathered at a time.
 PRODUCT_ROWS = 256
 # Columns of the blocks that Lanczos steps have, for which there are loops of their own: with one,
@@ -550,9 +550,9 @@ def newton_rows(  # type: ignore[no-untyped-def]
             normal[c, c] += share
             diagonal[c] = normal[c, c]
         solve_normal(normal, step[:order])
-        exact = share > LEAST_SINGLE_SHARE
+        exact = True
         for c in range(order):
-            # The diagonal holds reciprocals of the roots of pivots now.
+            # The diagonal holds reciprocals of the roots of pivots now, or of what overflows.
             exact &= normal[c, c] * normal[c, c] * diagonal[c] < LARGEST_SINGLE_CONDITION
             exact &= not short or diagonal[c] < LARGEST_SINGLE_CONDITION * share
         if not exact:
