@@ -111,7 +111,7 @@ class Compressed:
         )
 
     def of_rows(self, rows: IntArray) -> "Compressed":
-        """Some rows."""
+        """The entries of some rows, one below the other."""
         lengths = np.diff(self.starts)[rows]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         entries = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
