@@ -74,6 +74,16 @@ def pytest_collection_modifyitems(items):
                 case.add_marker(pytest.mark.slow(*marker.args))
 
 
+STATES = {}
+
+
+def pytest_runtest_setup(item):
+    """Have a test draw the same numbers from its module's ``RNG``, whichever tests came before."""
+    module = getattr(item, "module", None)
+    if rng := getattr(module, "RNG", None):
+        rng.bit_generator.state = STATES.setdefault(module, rng.bit_generator.state)
+
+
 def parameters_together(item):
     """The names of the parameters of a test, those of one list of values together."""
     lists = [marker.args[0] for marker in item.iter_markers("parametrize")]

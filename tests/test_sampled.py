@@ -112,7 +112,7 @@ def test_steps_in_single_precision_are_almost_ridge_regressions(
     drawn, width, by_rows, least, scale, weight, outlier
 ):
     """They are off by a small share of the step; or else they say that they are not."""
-    pattern, rows, columns, rng = drawn
+    pattern, rows, _, rng = drawn
     curvature = np.full(1, 0.7) if least is None else rng.uniform(0.1, 2.0, rows.size)
     if least is not None:
         curvature[rng.random(rows.size) < 0.3] = least

@@ -270,6 +270,9 @@ MAX_DENSE_EFFECTS = 1_500
 # Steps of conjugate gradients, at most. A residual that has grown by ``DIVERGED_RATIO`` is
 # amplified rounding.
 MAX_CG_STEPS, DIVERGED_RATIO = 500, 1e6
+# A residual that has grown by this ratio since it was least is computed anew before it counts as
+# less: rounding of what was added to x and taken off again is no part of the recurrence.
+GROWN_RATIO = 1e4
 
 
 @attrs.frozen(eq=False)
@@ -604,7 +607,7 @@ def conjugate_gradients(
     that no x removes, and that grows in the end, so the x with the least residual is returned.
     """
     solution = best = np.zeros(target.size)
-    residual = np.where(usable, target, 0.0)
+    residual, grown = np.where(usable, target, 0.0), False
     scaled = inverse * residual
     direction = scaled
     energy = first = least = float(np.dot(residual, scaled))
@@ -620,6 +623,13 @@ def conjugate_gradients(
         residual = residual - energy / curvature * image
         scaled = inverse * residual
         energy, last = float(np.dot(residual, scaled)), energy
+        grown = grown or energy > GROWN_RATIO * least
+        if grown and energy < least:
+            residual = np.where(usable, target - times(solution), 0.0)
+            scaled, grown = inverse * residual, False
+            energy = float(np.dot(residual, scaled))
+            if energy >= least:
+                break
         if energy < least:
             best, least = solution, energy
         direction = scaled + energy / last * direction
