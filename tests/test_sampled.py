@@ -141,8 +141,8 @@ def test_fits_by_steps_in_single_precision_are_those_in_double(weight, penalty, 
     """Of numbers, labels and counts with biases, under one weight or weights of rows."""
     model, table = mixed(120)
     fits = []
-    for least in (10**9, 1):
-        monkeypatch.setattr(factor_rows, "LEAST_SINGLE_WIDTH", least)
+    for least in (10**9, 0):
+        monkeypatch.setattr(factor_rows, "LEAST_SINGLE_ORDER", least)
         model = mc.Model(model.blocks, [mc.NuclearNorm(weight, **penalty)])
         fits.append(mc.fit(model, table, tol=1e-7, backend="alternating"))
     double, single = fits

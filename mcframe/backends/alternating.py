@@ -378,10 +378,11 @@ class Alternating(Solver[Program, AlternatingState]):
     Cost of a sweep with k columns and N entries: N (2 k^2 + 12 k) operations, a few dozen
     passes over N numbers, and (n_items + n_columns) k^3 operations, less where rows have fewer
     than k entries: e of them take e^2 k + e^3 / 3; of a step with s small columns:
-    4 to 18 products of a sparse matrix and s + 12 columns. From 32 columns on matrices of rows are
-    summed and factorised in single precision, in six tenths of the time, gradients in double
-    precision: what a step is off by is a small share of it. Products that find small columns are
-    in single precision while their error may be a thousandth of the largest singular value.
+    4 to 18 products of a sparse matrix and s + 12 columns. Where matrices of rows have 32 rows in
+    the mean they are summed and factorised in single precision, of 181 columns in six tenths of
+    the time, and gradients in double precision: what a step is off by is a small share of it.
+    Products that find small columns are in single precision while their error may be a thousandth
+    of the largest singular value.
     Of a certificate on a large table: two products of a sparse matrix and four columns for each
     of 10 to 150 block Lanczos steps, once, or up to five times where shortening some rows and
     columns of the gradient closes the gap, which may take two half sweeps besides; up to 600

@@ -17,9 +17,9 @@ from mcframe.numerics.tapering import ScalingCosts
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
 STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
-# Factors with so many columns are moved by steps whose matrices are in single precision: with
-# fewer these take no longer in double precision.
-LEAST_SINGLE_WIDTH = 32
+# Rows of factors are moved by steps whose matrices are in single precision where these have so many
+# rows in the mean: smaller ones take no longer in double precision.
+LEAST_SINGLE_ORDER = 32
 
 
 class AlternatingRows(Protocol):
@@ -153,7 +153,8 @@ class FactorRows:
 
         Where losses are quadratic a full step is exact, so that it descends.
         """
-        if self.program.background or other.shape[1] < LEAST_SINGLE_WIDTH:
+        order = min(other.shape[1], self.program.entries.size / current.shape[0])
+        if self.program.background or order < LEAST_SINGLE_ORDER:
             updated = self.ridge_solutions(other, weight, by_rows)
         else:
             updated = self.newton_solutions(current, other, weight, by_rows)
