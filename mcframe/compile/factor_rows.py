@@ -17,8 +17,8 @@ from mcframe.numerics.tapering import ScalingCosts
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
 STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
-# Rows of factors are moved by steps whose matrices are in single precision where these have so many
-# rows in the mean: smaller ones take no longer in double precision.
+# Rows of factors are moved by steps whose matrices are in single precision where these have so
+# many rows in the mean: smaller ones take no longer in double precision.
 LEAST_SINGLE_ORDER = 32
 
 
