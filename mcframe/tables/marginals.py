@@ -321,7 +321,8 @@ class ScaleChoice:
         mean, deviation = float(np.mean(numbers)), float(np.std(numbers))
         makers = list(scales_tried(support, mean, deviation))
         if numbers.size < 20 or negentropy(makers[0](numbers), numbers) < 0.02:
-            makers = makers[:1]
+            nearest = standardized_scale(makers[0](numbers), numbers)
+            return cls(nearest, nearest, 0.0)
         rng = np.random.default_rng(0)  # of sorted numbers, so that the order of rows is no matter
         tried = numbers if numbers.size <= 10_000 else np.sort(rng.choice(numbers, 10_000))
         parts = rng.permutation(tried.size) % 5
