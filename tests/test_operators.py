@@ -124,6 +124,7 @@ def test_an_operator_is_its_array(make, seed, n_rows, n_columns, width):
         np.testing.assert_allclose(columns, [falls] * 2, atol=1e-10)
         for unit in (1.0, 1e60, 1e-60):
             divided = (one * unit).in_units(unit)
+            assert (divided.dtype == np.float32) == (one * unit).single
             product = divided @ sides[0].astype(divided.dtype)
             assert product.dtype == divided.dtype
             few = 1e-12 if divided.dtype == np.float64 else 1e-5

@@ -30,6 +30,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
     dtype = np.dtype(np.float64)
     #: Whole numbers from which random starts for bounds on norms are drawn.
     seed: tuple[int, ...] = (0,)
+    #: True where ``in_units`` gives single precision.
+    single: bool = False
 
     @property
     @abstractmethod
@@ -143,15 +145,20 @@ class Sum(Operator):
         """The precision of all parts together."""
         return np.result_type(*(part.dtype for part in self.parts))
 
+    @property
+    def single(self) -> bool:  # type: ignore[override]
+        """True if all parts have single precision."""
+        return all(part.single for part in self.parts)
+
     def multiple(self, factor: float) -> "Sum":
         """The sum of the multiples."""
         return Sum(tuple(part.multiple(factor) for part in self.parts))
 
     def in_units(self, unit: float) -> "Sum":
         """The sum divided by a number, in single precision if all of its parts have that."""
-        divided = tuple(part.in_units(unit) for part in self.parts)
-        single = all(part.dtype == np.float32 for part in divided)
-        return Sum(divided) if single else self.multiple(1.0 / unit)
+        if not self.single:
+            return self.multiple(1.0 / unit)
+        return Sum(tuple(part.in_units(unit) for part in self.parts))
 
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """Gram matrix and product of one matrix and others of low rank, if known of the former."""
@@ -249,6 +256,11 @@ class Transposed(Derived):
     def _transpose(self) -> Operator:
         return self.operator
 
+    @property
+    def single(self) -> bool:  # type: ignore[override]
+        """True if A has single precision."""
+        return self.operator.single
+
     def in_units(self, unit: float) -> Operator:
         """The transpose of A divided by a number."""
         return self.operator.in_units(unit).T
@@ -325,6 +337,7 @@ class LowRank(Operator):
 
     left: Array
     right: Array
+    single = True
 
     @classmethod
     def zeros(cls, shape: tuple[int, int]) -> "LowRank":
@@ -587,6 +600,11 @@ class Projected(Derived):
     def rounding(self) -> float:
         """Not known: where it is used, no norm is bounded."""
         raise NotImplementedError("no bound on the rounding of projections is known")
+
+    @property
+    def single(self) -> bool:  # type: ignore[override]
+        """True if S has single precision."""
+        return self.operator.single
 
     def in_units(self, unit: float) -> "Projected":
         """The projection of S divided by a number, the bases in its precision."""

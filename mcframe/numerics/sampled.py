@@ -72,6 +72,7 @@ class Sampled(Operator):
 
     pattern: Pattern
     values: Array
+    single = True
 
     @property
     def shape(self) -> tuple[int, int]:

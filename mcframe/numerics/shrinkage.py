@@ -193,10 +193,9 @@ class Shrinker:
     def rough(self, square: "Square", error: float) -> "Square":
         """The matrix of filters: in single precision where the allowed error is large enough."""
         large = square.formed is None and 0.0 < LEAST_SINGLE_ERROR * self.largest <= error
-        if not large or isinstance(square.tall, Dense):
+        if not (large and square.tall.single):
             return square
-        divided = Square(square.tall.in_units(self.largest), unit=self.largest)
-        return divided if divided.tall.dtype == np.float32 else square
+        return Square(square.tall.in_units(self.largest), unit=self.largest)
 
     def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
