@@ -31,11 +31,11 @@ from mcframe.partitions.part import (
     REDUCTION_ARITY,
     ElementwiseMin,
     Source,
-    predictors,
 )
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.partitions.partitioned_effects import ColumnParts
 from mcframe.partitions.store import is_partitioned
+from mcframe.partitions.tall_matrix import predictors
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import Work
 
@@ -161,9 +161,9 @@ def bits_of_fit(model, data, executor, tol=1e-4):
     problem, program = bind_partitions(model, executor)
     outcome = run(Alternating(), program, Settings(Budget(tol)))
     objective = problem.objective(outcome.point.latent, outcome.effects)
-    latent = outcome.point.latent
+    factors = (np.asarray(array).tobytes() for array in outcome.point.latent.thin())
     effects = [own.tobytes() for own in outcome.effects.values()]
-    return objective, outcome.bound, latent.left.tobytes(), latent.right.tobytes(), effects
+    return objective, outcome.bound, *factors, effects
 
 
 def test_blocks_side_by_side_with_weights_and_means():

@@ -18,7 +18,8 @@ from mcframe.numerics.operators import LowRank
 from mcframe.partitions import on_dask
 from mcframe.partitions.executor import OneByOne
 from mcframe.partitions.on_dask import OnDask, length_of_groups
-from mcframe.partitions.part import PART, PartValue, RowSharded, Source, predictors
+from mcframe.partitions.part import PART, PartValue, RowSharded, Source
+from mcframe.partitions.tall_matrix import predictors
 from mcframe.partitions.partitioned_data import RowsInMemory
 from tests.clusters import (
     BUDGET,

@@ -26,10 +26,11 @@ class Costs:
       steps of V that are not sure to descend a line search, one to three.
     - Its arithmetic, N (2 k^2 + 12 k) operations, is that of the partitions; the driver solves d
       systems, d k^3 / 3.
-    - Sent: both factors, after each half sweep, since both are balanced anew: 2 k (n + d)
-      numbers. Rows of U go to their partition alone, V to each worker, of which one copy is
-      counted.
-    - Received: new rows of U, n k numbers, and the sum of the lower triangles of the normal
+    - Sent: V after each half sweep, since both factors are balanced anew: 2 k d numbers. It goes
+      to each worker, of which one copy is counted. Rows of U stay with their partitions, where
+      they are more than the columns; they are balanced by k x k matrices, which are not counted.
+    - Received: products of the columns of U, k^2 numbers (and as many with each other matrix of
+      rows that is in use, which are not counted), and the sum of the lower triangles of the normal
       equations and their right sides, d k (k + 3) / 2.
     - With biases of columns 4 d numbers are received in a Newton step, and 2 d in a round that
       asks for sums of gradients: sums over all partitions. With effects of rows as many times n.
@@ -106,12 +107,12 @@ class Costs:
     @property
     def sweep_sent(self) -> int:
         """Bytes that a sweep sends, each array counted once."""
-        return 2 * NUMBER * self.width * (self.n_rows + self.n_columns)
+        return 2 * NUMBER * self.width * self.n_columns
 
     @property
     def sweep_received(self) -> int:
         """Bytes that a sweep receives."""
-        return NUMBER * self.n_rows * self.width + self.brought(self.equations)
+        return self.brought(NUMBER * self.width**2) + self.brought(self.equations)
 
     def certificate_operations(self, steps: int) -> float:
         """Multiplications and additions of so many Lanczos steps, over all partitions."""

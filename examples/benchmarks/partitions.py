@@ -224,8 +224,8 @@ def projected(n_entries, n_workers, n_columns, speed, task, width=20):
     lanczos += LANCZOS * round_seconds(costs, task, block) + 14 * round_seconds(costs, task, 0)
     travels = costs.certificate_sent(LANCZOS) + costs.certificate_received(LANCZOS)
     lanczos += (travels + LANCZOS * costs.passed_on(block)) / BANDWIDTH
-    factors = costs.sweep_sent + 8 * width * (n_rows + n_columns)  # and U once more for V
-    copied = factors / BANDWIDTH + 8 * width * n_rows / BANDWIDTH  # by each worker from others
+    # V from the driver, and all of U by each worker from others.
+    copied = (costs.sweep_sent + 8 * width * n_rows) / BANDWIDTH
     return [
         f"{n_entries:.0e}",
         str(n_workers),
@@ -277,8 +277,7 @@ def projection(speed, task):
         f" one worker above); 100 entries a row, 20 columns of the factors, {LANCZOS} Lanczos"
         " steps; one partition for each worker, or more, so that no partition has more than 1e8"
         " entries. The last column is about a second copy of the entries, partitioned by columns."
-        " Only its network time is given: the factors go through the driver, and all of U goes to"
-        " each worker.",
+        " Only its network time is given: all of U goes to each worker, from the others.",
         "",
         *projected_lines(speed, task),
     ]

@@ -12,7 +12,7 @@ from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.backends.proximal import CURVATURE_SAFETY
 from mcframe.compile import STEP_SHARES, Evaluation, Program, factor_rows_near
-from mcframe.compile.iterates import inner, low_rank_difference
+from mcframe.compile.iterates import low_rank_difference
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.rounding import SUM_ROUNDING, TINY
 from mcframe.contracts.solver import Solver
@@ -202,8 +202,8 @@ def rescale_small_columns(program: Program, state: AlternatingState) -> None:
     left, right = state.bases
     pair = state.left[:, small], state.right[:, small]
     curvatures = factor_rows_near(program, state.evaluation).along(left[:, small], right[:, small])
-    forward, _ = state.evaluation.factor_gradients(*pair, small)
-    gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[small]
+    backward = state.evaluation.column_gradient(pair[0], small)
+    gains = -np.einsum("ij,ij->j", pair[1], backward) / state.values[small]
     excess = gains - program.penalty.threshold(1.0)
     changes = excess / curvatures
     values = state.values
@@ -245,19 +245,24 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
         change = low_rank_difference(
             LowRank(factors.left * factors.values, factors.right), small_part
         )
-        squared_length = inner(change, change)
-        if squared_length <= 0.0:
+        if not change.width:
             return
+        squared_length = program.entries.squared_length(change)
         roots = np.sqrt(factors.values)
         small_columns = factors.left * roots, factors.right * roots
         left, right = (
             np.hstack(sides) for sides in zip(large_columns, small_columns, strict=True)
         )
         state.move_to(program, left, right)
-        measured = evaluation.curvature_along(state.evaluation, change) / squared_length
+        curved = evaluation.curvature_along(state.evaluation, change)
+        squared = float(squared_length)
+        if squared <= 0.0:
+            state.restore(before)
+            return
+        measured = curved / squared
         if measured <= curvature:
             state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * curvature)
-            state.length = float(np.sqrt(squared_length))
+            state.length = float(np.sqrt(squared))
             objective = evaluation.value + penalty
             if state.objective <= objective + SUM_ROUNDING * abs(objective):
                 return

@@ -169,6 +169,10 @@ class Entries:
         share(take, even_cuts(2 * len(parts) * out.size, out.size))
         return out
 
+    def squared_length(self, latent: LowRank) -> Any:
+        """The square of the Frobenius norm of W, with the next round where rows are in parts."""
+        return latent.squared_length
+
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""
         return float(np.dot(numbers, others))
@@ -272,18 +276,16 @@ class Evaluation:
         gradients = self.background.excess_gradients(self.entry_gradients)
         return self.entries.matrix(gradients, self.blocks, self.background.gradients())
 
-    def factor_gradients(self, left: Array, right: Array, which: Any) -> tuple[Array, Array]:
-        """S V and S' U: the gradients of F(U V') in some columns of the factors of this Z.
+    def column_gradient(self, left: Array, which: Any) -> Array:
+        """S' U: the gradient of F(U V') in some columns of the factor V of this Z.
 
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
         if not self.background:
-            return self.gradient.both_products(left, right)
+            return np.asarray(self.gradient.T @ left)
         excess = self.background.excess_gradients(self.entry_gradients)
         beyond = self.entries.matrix(excess, self.blocks)
-        pulled, pulled_back = beyond.both_products(left, right)
-        forward, backward = self.background.products
-        return pulled + forward[:, which], pulled_back + backward[:, which]
+        return np.asarray(beyond.T @ left + self.background.column_products[:, which])
 
     def along(self, moved: Array) -> float:
         """<S, D> of the losses of entries, for a move D of Z by so much at the entries."""

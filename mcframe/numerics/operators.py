@@ -66,10 +66,6 @@ class Operator(LinearOperator):  # type: ignore[misc]
         of_columns = np.stack([right * (columns.T @ left) for _, columns in parts]) / squares
         return of_rows, of_columns
 
-    def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """A V and A' U, for a U (n_rows x k) and a V (n_columns x k)."""
-        return self @ right, self.T @ left
-
     def gram(self, block: Array) -> Array:
         """A'A V for a block V (n_columns x k)."""
         return self.rmatmat(self.matmat(block))
@@ -96,7 +92,20 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
-        return self @ np.eye(self.shape[1])
+        return np.asarray(self @ np.eye(self.shape[1]))
+
+    def matmat(self, block: Any) -> Any:
+        """A V, also of a V that is no array but takes part in NumPy's functions as one."""
+        return super().matmat(block) if isinstance(block, np.ndarray) else self._matmat(block)
+
+    def rmatmat(self, block: Any) -> Any:
+        """A' U, likewise."""
+        return super().rmatmat(block) if isinstance(block, np.ndarray) else self._rmatmat(block)
+
+    def dot(self, block: Any) -> Any:
+        """A V, or A v of one vector v."""
+        is_matrix = not isinstance(block, np.ndarray) and getattr(block, "ndim", 0) == 2
+        return self._matmat(block) if is_matrix else super().dot(block)
 
     def _transpose(self) -> "Operator":
         return Transposed(self)
@@ -437,17 +446,21 @@ class LowRank(Operator):
         """
         if self.width == 0:
             return np.zeros(0)
-        if self.width >= min(self.shape):
+        if self.width >= min(self.shape) and isinstance(self.left, np.ndarray):
             return singular_values(self.dense())
         left: Any = np.linalg.qr(self.left, mode="r")
         right: Any = np.linalg.qr(self.right, mode="r")
         return singular_values(left @ right.T)
 
     @property
+    def squared_length(self) -> float:
+        """The square of the Frobenius norm, through the products of the factors' columns."""
+        return float(np.sum((self.left.T @ self.left) * (self.right.T @ self.right)))
+
+    @property
     def length(self) -> float:
-        """The Frobenius norm, through the products of the factors' columns."""
-        squares = np.sum((self.left.T @ self.left) * (self.right.T @ self.right))
-        return float(np.sqrt(max(float(squares), 0.0)))
+        """The Frobenius norm."""
+        return float(np.sqrt(max(self.squared_length, 0.0)))
 
     @property
     def rank(self) -> int:

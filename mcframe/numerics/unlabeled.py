@@ -368,6 +368,11 @@ class ImplicitLossAt:
         scaled = self.background.latent(LowRank(forward, backward))
         return scaled.left, scaled.right
 
+    @property
+    def column_products(self) -> Array:
+        """T' U."""
+        return self.products[1]
+
     def normal_equations(
         self, by_rows: bool, curvature: Array, linear: Array
     ) -> tuple[SharedQuadratic | None, Array, Array]:

@@ -1,5 +1,6 @@
 """Ridge regressions for the rows of one factor, the other fixed, of rows in partitions."""
 
+from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -15,11 +16,10 @@ from mcframe.partitions.part import (
     ENTRIES,
     PROGRAM,
     PartValue,
-    RowSharded,
     bytes_of_equations,
-    sharded_rows,
 )
 from mcframe.partitions.partitioned_loss import PartitionedEntries, background_at
+from mcframe.partitions.tall_matrix import cut_by_rows, sharded_rows
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
 # has. A worker that adds up ``REDUCTION_ARITY`` of them holds these and four sums, a process that
@@ -59,6 +59,12 @@ class PartitionedRows:
         loss: Any = self.program.loss
         return loss.partitions
 
+    def rows_of(self, question: Callable[..., Array], *arguments: Any) -> Array:
+        """The answers to a question about rows of U."""
+        entries: Any = self.program.entries
+        rows: Array = entries.rows_of(question, *arguments)
+        return rows
+
     def descending_solutions(
         self, current: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
@@ -67,10 +73,8 @@ class PartitionedRows:
         For rows one round: a partition knows of its own whether full steps descend.
         """
         if by_rows:
-            question, rows = FactorRows.descending_solutions, RowSharded(current)
-            return self.partitions.concatenate(
-                question, self.factor_rows, rows, other, weight, True
-            )
+            question, rows = FactorRows.descending_solutions, cut_by_rows(current)
+            return self.rows_of(question, self.factor_rows, rows, other, weight, True)
         unsure = self.partitions.later(unsure_steps, self.factor_rows)  # asked in the same round
         updated = self.ridge_solutions(other, weight, by_rows)
         if unsure.value == 0.0:
@@ -80,16 +84,15 @@ class PartitionedRows:
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         if by_rows:
-            return self.partitions.concatenate(
-                FactorRows.ridge_solutions, self.factor_rows, other, weight, True
-            )
+            question = FactorRows.ridge_solutions
+            return self.rows_of(question, self.factor_rows, other, weight, True)
         cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
         fresh = []
         for first, last in pairwise(cuts):
             summed: NormalEquations = self.partitions.sum(
                 FactorRows.normal_equations,
                 self.factor_rows,
-                RowSharded(other),
+                cut_by_rows(other),
                 False,
                 first,
                 last,
@@ -102,7 +105,7 @@ class PartitionedRows:
         return self.partitions.later(
             FactorRows.along,
             self.factor_rows,
-            RowSharded(left),
+            cut_by_rows(left),
             right,
             change=lambda second_derivatives: np.maximum(second_derivatives, TINY),
         )
@@ -119,13 +122,12 @@ class PartitionedRows:
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         if by_rows:
-            rows = RowSharded(current), RowSharded(updated)
-            return self.partitions.concatenate(
-                FactorRows.descend, self.factor_rows, *rows, other, weight, True
-            )
+            rows = cut_by_rows(current), cut_by_rows(updated)
+            question = FactorRows.descend
+            return self.rows_of(question, self.factor_rows, *rows, other, weight, True)
 
         def losses_at(*shares: Array) -> Array:
-            asked = self.factor_rows, updated, RowSharded(other), shares
+            asked = self.factor_rows, updated, cut_by_rows(other), shares
             return np.asarray(self.partitions.sum(column_losses, *asked))
 
         ones = np.ones(current.shape[0])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 import attrs
 import numpy as np
@@ -23,10 +24,13 @@ from mcframe.partitions.part import (
     for_rows,
     values_at,
 )
-from mcframe.runtime.machine import blas_alone, check_time
+from mcframe.runtime.machine import blas_alone, check_time, memory_gigabytes
 from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch, Stored, packed
 from mcframe.runtime.work import Work
+
+# The share of the available memory from which rows of the answers to one question go into a file.
+ROWS_MEMORY_SHARE = 0.01
 
 # Why a file holds none of the rows, and what to do instead.
 WHY_NOT_STORED = (
@@ -206,7 +210,7 @@ class Round(Distributed):
     """The questions to all partitions in one round: one, and sums that waited for a round.
 
     Of the former's answers those of all partitions stand ``apart``, or their first "halves", or
-    "nothing". What else there is, is added up.
+    "nothing"; "rows" are first halves that the executor holds. What else there is, is added up.
     """
 
     asked: PartValue
@@ -223,7 +227,7 @@ class Round(Distributed):
         sums, answer = values_at((self.waiting, self.asked), part)
         if self.apart == "nothing":
             return [], (sums, answer)
-        separate, summand = answer if self.apart == "halves" else (answer, None)
+        separate, summand = (answer, None) if self.apart == "answers" else answer
         return [separate], (sums, summand)
 
 
@@ -291,6 +295,11 @@ class Partitions(ABC):
         return [self.source.data.rows(p) for p in range(self.source.data.n_partitions)]
 
     @cached_property
+    def stored_rows(self) -> "WeakSet[Any]":
+        """The rows that are held here and still in use."""
+        return WeakSet()
+
+    @cached_property
     def waiting(self) -> list[DeferredSum]:
         """The sums that come with the next round."""
         return []
@@ -320,6 +329,13 @@ class Partitions(ABC):
     def rows_and_sum(self, question: Callable[..., Any], *arguments: Any) -> tuple[list[Any], Any]:
         """The first halves of the answers, which are pairs, and the sum of the second ones."""
         return self.ask("halves", question, arguments)
+
+    def stored_rows_and_sum(
+        self, question: Callable[..., Any], *arguments: Any
+    ) -> tuple[Any, Any]:
+        """The same of first halves with a row an item, below each other, as tasks cut them."""
+        [rows], total = self.ask("rows", question, arguments)
+        return rows, total
 
     def ask(
         self, apart: str, question: Callable[..., Any], arguments: tuple[Any, ...]
@@ -358,6 +374,40 @@ class Partitions(ABC):
         """Give back what the parts take; they can be asked still, each made anew."""
 
 
+@attrs.define(eq=False)
+class ArrayByRows:
+    """An array that is stored row by row: in memory or, where it is large, in a file."""
+
+    n_rows: int
+    stored: int = 0  # rows until now
+    array: Array = attrs.field(factory=lambda: np.zeros(0))
+    scratch: Scratch | None = None
+
+    def take(self, answer: tuple[list[Any], Any]) -> tuple[list[Any], Any]:
+        """Store the rows of the next partition, and pass on what is added up."""
+        [rows], summand = answer
+        if not self.stored:
+            self.begin(rows)
+        if self.scratch is not None:
+            self.scratch.write(self.stored * rows[0].nbytes, np.ascontiguousarray(rows).data)
+        else:
+            self.array[self.stored : self.stored + len(rows)] = rows
+        self.stored += len(rows)
+        if self.scratch is not None and self.stored == self.n_rows:
+            self.array = self.scratch.array((self.n_rows, *rows.shape[1:]), rows.dtype)
+            self.scratch.close()
+        return [], summand
+
+    def begin(self, rows: Array) -> None:
+        """Make room for all rows, of the kind of the first ones."""
+        n_bytes = self.n_rows * rows[0].nbytes
+        if n_bytes > ROWS_MEMORY_SHARE * 1e9 * memory_gigabytes():
+            self.scratch = Scratch()
+            self.scratch.demand_space(n_bytes)
+        else:
+            self.array = np.empty((self.n_rows, *rows.shape[1:]), rows.dtype)
+
+
 @attrs.define(eq=False, slots=False)
 class OneByOne(Partitions):
     """Parts in this process, one after the other; ``kept`` says which of them stay, and where."""
@@ -369,10 +419,14 @@ class OneByOne(Partitions):
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
         """The answers and the sum, added as answers come: some log2 P sums are held."""
         compiled, began = self.kept.compiled, time.perf_counter()
-        total = tree_sum(self.answer(task, p) for p in range(len(self.rows)))
+        answers: Iterable[Any] = (self.answer(task, p) for p in range(len(self.rows)))
+        stored = [ArrayByRows(self.rows[-1][1])] if task.apart == "rows" else []
+        for by_rows in stored:
+            answers = map(by_rows.take, answers)
+        rows, total = tree_sum(answers)
         took = time.perf_counter() - began
         self.work += Work(rounds=1, compiled=self.kept.compiled - compiled, seconds=took)
-        return total
+        return [by_rows.array for by_rows in stored] or rows, total
 
     def answer(self, task: Round, p: int) -> tuple[list[Any], Any]:
         """The answer of one partition."""
@@ -389,6 +443,11 @@ class OneByOne(Partitions):
         total = sum(counts)
         return [total - seen for seen in itertools.accumulate(counts)]
 
+    def concatenate(self, question: Callable[..., Any], *arguments: Any) -> Array:
+        """The answers below each other, in a file where they take much memory."""
+        rows: Array = self.stored_rows_and_sum(rows_alone, PartValue(question, arguments))[0]
+        return rows
+
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""
         return OneByOne(source, self.kept, self.work)
@@ -399,6 +458,11 @@ class OneByOne(Partitions):
     def close(self) -> None:
         """Give back what the parts take."""
         self.kept.close()
+
+
+def rows_alone(rows: Array) -> tuple[Array, None]:
+    """Rows, and nothing that is added up."""
+    return rows, None
 
 
 def tree_sum(values: Iterable[Any]) -> Any:

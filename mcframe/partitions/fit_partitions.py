@@ -39,6 +39,7 @@ from mcframe.partitions.part import (
 )
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_effects import notes_on_blocks
+from mcframe.partitions.tall_matrix import written_out
 from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import in_bytes
@@ -81,7 +82,10 @@ def fit_partitions(
             return Fit.of(problem, outcome, solver.name, settings.random_state)
 
         settings, _ = resumed(settings, start, problem, fit_of, checkpoint, "fit of partitions")
-        fit = fit_of(run(solver, program, settings))
+        if settings.write_checkpoint is not None:
+            write = settings.write_checkpoint
+            settings = attrs.evolve(settings, write_checkpoint=lambda o: write(written_out(o)))
+        fit = fit_of(written_out(run(solver, program, settings)))
         loss: Any = program.loss
         notes = (*problem.notes, *notes_on_blocks(problem, loss), *problem.partitions.notes)
         infinite = {

@@ -67,6 +67,53 @@ class Slot:
     place: int
 
 
+@attrs.frozen(eq=False)
+class ClusterRows:
+    """Rows with the workers: those of the partitions of each group as one list, a future.
+
+    Where a worker dies the scheduler computes them again, from what they were computed from.
+    """
+
+    groups: tuple[tuple[tuple[int, ...], int, Any], ...]  # the first rows, the last one, a future
+
+    @classmethod
+    def of(cls, futures: list[Any], rows: list[tuple[int, int]], length: int) -> "ClusterRows":
+        """Rows of groups of so many partitions; the last one may have fewer."""
+        groups = []
+        for k, future in enumerate(futures):
+            firsts, lasts = zip(*rows[k * length : (k + 1) * length], strict=True)
+            groups.append((firsts, lasts[-1], future))
+        return cls(tuple(groups))
+
+    def slots(self, arrays: list[Any], rows: tuple[int, int]) -> "RowsOfGroups":
+        """The places of the groups that have some of these rows among ``arrays``."""
+        slots = []
+        for firsts, last, future in self.groups:
+            if firsts[0] < rows[1] and rows[0] < last:
+                slots.append((firsts, Slot(len(arrays))))
+                arrays.append(future)
+        return RowsOfGroups(tuple(slots))
+
+
+@attrs.frozen(eq=False)
+class RowsOfGroups:
+    """Rows of some groups in a task: a list of arrays, one of each partition, with first rows."""
+
+    groups: tuple[tuple[tuple[int, ...], Any], ...]
+
+    def filled(self, arrays: list[Any]) -> "RowsOfGroups":
+        """The rows themselves in the place of their slots."""
+        return RowsOfGroups(tuple((firsts, arrays[slot.place]) for firsts, slot in self.groups))
+
+    def __getitem__(self, rows: slice) -> Array:
+        """The rows of one partition."""
+        for firsts, blocks in self.groups:
+            if rows.start in firsts:
+                block: Array = aligned(blocks[firsts.index(rows.start)])
+                return block
+        raise AssertionError("rows are cut as partitions are")
+
+
 @attrs.define(eq=False, slots=False)
 class OnDask(Partitions):
     """Each round is a task or more for each worker, of what its partitions are given alone.
@@ -96,24 +143,30 @@ class OnDask(Partitions):
         current().begin(f"round {self.work.rounds + 1} on the cluster")
         demand_connection(self.client, doing)
         try:
-            futures = self.submit_round(task)
+            futures, length = self.submit_round(task)
             n, size = len(futures), self.summands.get(task.name, np.inf)
             by_tasks = (
                 n > 1 and n * size > DRIVER_SUM_BYTES and (task.apart != "answers" or task.waiting)
             )
-            if by_tasks:
+            stored: list[Any] = []
+            if by_tasks or task.apart == "rows":
                 apart = (
                     []
                     if task.apart == "nothing"
                     else [self.half_of(future, 0) for future in futures]
                 )
-                futures = [*apart, self.root_of([self.half_of(future, 1) for future in futures])]
+                sums = [self.half_of(future, 1) for future in futures]
+                if task.apart == "rows":
+                    stored, apart = [ClusterRows.of(apart, self.rows, length)], []
+                futures = [*apart, self.root_of(sums)] if by_tasks else sums
         except Exception:
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
         answers = Gathering(self.client, futures, doing, self.size_of_partition).answers()
         if by_tasks:
             rows, total = list(itertools.chain(*answers[:-1])), answers[-1]
+        elif task.apart == "rows":
+            rows, total = [], tree_sum(answers)
         else:
             rows, total = tree_sum(answers)
         took = time.perf_counter() - began
@@ -121,10 +174,10 @@ class OnDask(Partitions):
         self.summands[task.name] = bytes_of(total)
         for key in list(self.sent)[: -ARRAYS_PER_PARTITION * max(len(self.rows), 1)]:
             self.sent.pop(key, None)
-        return aligned(rows), aligned(total)
+        return stored or aligned(rows), aligned(total)
 
-    def submit_round(self, task: Round) -> list[Any]:
-        """The answers of all groups of partitions, as futures."""
+    def submit_round(self, task: Round) -> tuple[list[Any], int]:
+        """The answers of all groups of partitions, as futures, and the length of a group."""
         if self.shared_source is None:
             self.shared_source = self.submit_value((local_environment(), self.source))
         if not self.preferred_workers or self.work.rounds % REFRESH_ROUNDS == 0:
@@ -154,7 +207,7 @@ class OnDask(Partitions):
                 allow_other_workers=preferred_worker is not None,
             )
             futures.append(future)
-        return futures
+        return futures, length
 
     def half_of(self, answer: Any, k: int) -> Any:
         """One half of an answer, where the answer is."""
@@ -177,6 +230,8 @@ class OnDask(Partitions):
 
     def slot(self, array: Any, arrays: list[Any], group: int, rows: tuple[int, int]) -> Any:
         """The rows of an array for a group, or their place among those that are futures."""
+        if isinstance(array, RowSharded) and isinstance(array.array, ClusterRows):
+            return RowSharded(array.array.slots(arrays, rows))
         if isinstance(array, RowSharded):
             shard = self.slot_of(array.array, array.of(*rows), arrays, group)
             return attrs.evolve(array, array=shard, start=rows[0])
@@ -274,6 +329,8 @@ def filled(value: Any, arrays: list[Array]) -> Any:
     def fill(array: Any) -> Any:
         if isinstance(array, RowSharded):
             return attrs.evolve(array, array=fill(array.array))
+        if isinstance(array, RowsOfGroups):
+            return array.filled(arrays)
         return aligned(arrays[array.place]) if isinstance(array, Slot) else array
 
     return with_arrays(value, fill)

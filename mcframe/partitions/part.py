@@ -23,7 +23,6 @@ from mcframe.model.binding import Totals
 from mcframe.model.model import Observations
 from mcframe.model.reading import read_block
 from mcframe.model.table import Table
-from mcframe.numerics.operators import LowRank
 from mcframe.partitions.partitioned_data import PartitionedData
 
 # The key of numbers that are all 0.
@@ -64,11 +63,6 @@ def sharded_effects(layout: Layout, effects: Array | Mask | None) -> Any:
         return effects
     last = layout.size - layout.n_biases - layout.n_row_effects
     return RowSharded(effects, layout.n_biases, last)
-
-
-def sharded_rows(latent: LowRank) -> "PartValue":
-    """A matrix U V', whose rows go to their partitions."""
-    return PartValue(LowRank, (RowSharded(latent.left), latent.right))
 
 
 class Distributed:
@@ -184,11 +178,6 @@ class LazyEntryValues(PartValue):
             size = PartAttribute("program.entries.size")
             return LazyEntryValues(np.zeros, (size,), size=self.size, key=ZEROS)
         return self.changed(operator.mul, float(factor), self)
-
-
-def predictors(size: int, latent: LowRank) -> LazyEntryValues:
-    """The entries of U V'."""
-    return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=size)
 
 
 def block_loss_of(k: int) -> PartValue:

@@ -512,7 +512,7 @@ def values_of(partitions: Partitions, k: int, likelihood: Parametric) -> Array:
     """The values of block k, each once; none are asked for where they make no difference."""
     if type(likelihood).unbounded is Parametric.unbounded:
         return np.zeros(0)
-    return np.unique(partitions.concatenate(distinct_values, block_loss_of(k)))
+    return np.unique(np.concatenate(partitions.map_partitions(distinct_values, block_loss_of(k))))
 
 
 def distinct_values(block_loss: BlockLoss) -> Array:

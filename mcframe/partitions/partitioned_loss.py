@@ -30,14 +30,19 @@ from mcframe.partitions.part import (
     PartAttribute,
     PartValue,
     RowSharded,
-    predictors,
-    sharded_rows,
 )
 from mcframe.partitions.partitioned_effects import (
     EffectsInParts,
     EffectsSolution,
     effect_sums,
     gradient_change,
+)
+from mcframe.partitions.tall_matrix import (
+    TallMatrix,
+    cut_by_rows,
+    predictors,
+    product_of_columns,
+    sharded_rows,
 )
 from mcframe.runtime.work import Work
 
@@ -87,6 +92,13 @@ class PartitionedEntries:
         """The numbers of U V' here."""
         return predictors(self.size, latent)
 
+    def rows_of(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """The answers, k numbers an item: they stay with the partitions if columns are fewer."""
+        n_rows, n_columns = self.shape
+        if n_rows <= n_columns:
+            return self.partitions.concatenate(question, *arguments)
+        return TallMatrix.of(self.partitions, question, *arguments)
+
     def matrix(
         self, numbers: LazyEntryValues, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
     ) -> "PartitionedMatrix":
@@ -107,6 +119,16 @@ class PartitionedEntries:
         """
         shares = RowSharded(rows), columns
         return numbers.changed(Entries.less, ENTRIES, numbers, tuple(parts), *shares)
+
+    def squared_length(self, latent: LowRank) -> Any:
+        """The square of the Frobenius norm of W, which comes with the next round."""
+        matrix: Any = latent.left
+        if not isinstance(matrix, TallMatrix):
+            return latent.squared_length
+        left, squares = matrix.parts, latent.right.T @ latent.right
+        return self.partitions.later(
+            product_of_columns, left, left, change=lambda product: np.sum(product * squares)
+        )
 
     def dot(self, numbers: LazyEntryValues, others: LazyEntryValues) -> float:
         """The sum of the products of numbers here."""
@@ -180,17 +202,10 @@ class PartitionedMatrix(Operator):
         )
 
     def _matmat(self, block: Array) -> Array:
-        return self.entries.partitions.concatenate(operator.matmul, self.parts, block)
+        return self.entries.rows_of(operator.matmul, self.parts, block)
 
     def _rmatmat(self, block: Array) -> Array:
-        return self.entries.partitions.sum(Operator.rmatmat, self.parts, RowSharded(block))
-
-    def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """S V and S' U, in one round."""
-        rows, backward = self.entries.partitions.rows_and_sum(
-            Operator.both_products, self.parts, RowSharded(left), right
-        )
-        return np.concatenate(rows), backward
+        return self.entries.partitions.sum(Operator.rmatmat, self.parts, cut_by_rows(block))
 
     def gram_within(self, block: Array) -> Array:
         """V'A'A V, which needs no rows of A V in one place."""
@@ -249,7 +264,7 @@ class PartitionedSquare:
             assert self.gram is not None
             return np.zeros((self.gram.value.shape[0], 0))
         if not np.array_equal(block, self.block):
-            self.images = self.partitions.sum(Operator.rmatmat, self.matrix, RowSharded(block))
+            self.images = self.partitions.sum(Operator.rmatmat, self.matrix, cut_by_rows(block))
             self.block = block
         return self.images
 
@@ -328,10 +343,9 @@ class PartitionedImplicitLossAt:
         return [(self.parts, share)]
 
     @cached_property
-    def products(self) -> tuple[Array, Array]:
-        """T V and T' U for Z = U V' and the gradients T, those where entries are included."""
-        rows, backward = self.partitions.rows_and_sum(getattr, self.parts, "products")
-        return np.concatenate(rows), backward
+    def column_products(self) -> Array:
+        """T' U for Z = U V' and the gradients T, those where entries are included."""
+        return np.asarray(self.partitions.sum(getattr, self.parts, "column_products"))
 
     def curvature_along(
         self, after: "PartitionedImplicitLossAt", moved: LowRank, z: LazyEntryValues

@@ -14,7 +14,8 @@ from mcframe.model.table import Table, TableWithoutData
 from mcframe.model.transforms import OffsetWithoutData
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
-from mcframe.partitions.part import PART, Part, Source, sharded_effects, sharded_rows
+from mcframe.partitions.part import PART, Part, Source, sharded_effects
+from mcframe.partitions.tall_matrix import sharded_rows
 from mcframe.storage.digest import digest_of
 
 

@@ -11,7 +11,9 @@ from io import BytesIO
 from typing import IO, Any
 
 import attrs
+import numpy as np
 
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError
 
 # Arrays begin at multiples of so many bytes, as those that are allocated do.
@@ -151,6 +153,13 @@ class Scratch:
             at += next_multiple(size)
         value = Unpickler(BytesIO(stored.pickled), shared, arrays).load()
         return value, mapped[stored.spare :]
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """The numbers from the beginning of the file on, as an array; no page is read yet."""
+        n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        pages = mmap.mmap(self.opened().fileno(), n_bytes)
+        numbers: Array = np.frombuffer(pages, dtype).reshape(shape)
+        return numbers
 
     def write(self, start: int, array: memoryview) -> None:
         """Write an array at a place; a ``BackendError`` where the disk is full."""

@@ -1,0 +1,354 @@
+"""Matrices with a row an item whose rows stay with their partitions, known here by their sums."""
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import attrs
+import numpy as np
+
+from mcframe.compile.program import Entries
+from mcframe.contracts.arrays import Array, svd
+from mcframe.numerics.operators import LowRank, thin_qr
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.part import (
+    ENTRIES,
+    PART,
+    LazyEntryValues,
+    Part,
+    PartValue,
+    RowSharded,
+    field_names,
+)
+
+# Columns that are sums of columns so many times as long have lost digits: their products are
+# computed from their rows, in a round, and not from products of the summands.
+LARGEST_CANCELLATION = 30.0
+
+
+@attrs.frozen(eq=False)
+class StoredRows:
+    """Rows that an executor holds (n_rows x width), with what is known of their products.
+
+    ``array`` is what tasks cut by rows. ``products`` has K'L for these rows K and others L.
+    """
+
+    partitions: Partitions
+    array: Any
+    width: int
+    products: "WeakKeyDictionary[StoredRows, Array]" = attrs.field(factory=WeakKeyDictionary)
+
+    @classmethod
+    def of(
+        cls, partitions: Partitions, question: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> "StoredRows":
+        """The answers to a question, and their products with all rows that are in use."""
+        others = tuple(partitions.stored_rows)
+        asked = PartValue(question, arguments), tuple(RowSharded(o.array) for o in others)
+        array, (square, *crossed) = partitions.stored_rows_and_sum(rows_and_products, *asked)
+        rows = cls(partitions, array, square.shape[0])
+        rows.products[rows] = square
+        for other, product in zip(others, crossed, strict=True):
+            rows.products[other], other.products[rows] = product, product.T
+        partitions.stored_rows.add(rows)
+        return rows
+
+    def product_with(self, other: "StoredRows") -> Array:
+        """K'L for other rows L, by a round where it is not known."""
+        if other not in self.products:
+            pair = RowSharded(self.array), RowSharded(other.array)
+            product = self.partitions.sum(product_of_columns, *pair)
+            self.products[other], other.products[self] = product, product.T
+        return self.products[other]
+
+    @cached_property
+    def lengths(self) -> Array:
+        """The lengths of the columns."""
+        return np.sqrt(np.diagonal(self.product_with(self)))
+
+
+@attrs.frozen(eq=False)
+class TallMatrix:
+    """A matrix (n_rows x k), the sum of stored rows times small matrices.
+
+    It does what NumPy's arrays do as far as that is linear algebra: products with small matrices,
+    ``A.T @ B`` of two of these, sums, multiples of columns, ``np.hstack``, and ``qr``, ``svd`` and
+    ``norm`` of ``np.linalg``. No row comes to this process: products of columns are those of
+    stored rows, which are known, or a round where digits would cancel. As an array it is written
+    out.
+    """
+
+    summands: tuple[tuple[StoredRows, Array], ...]
+    n_rows: int
+
+    # Of NumPy's arrays times this the product is ours.
+    __array_ufunc__ = None
+    ndim = 2
+    dtype = np.dtype(np.float64)
+
+    @classmethod
+    def of(
+        cls, partitions: Partitions, question: Callable[..., Any], *arguments: Any
+    ) -> "TallMatrix":
+        """The answers to a question, k numbers for each row of a partition, which keeps them."""
+        return cls.of_rows(StoredRows.of(partitions, question, arguments))
+
+    @classmethod
+    def of_rows(cls, rows: StoredRows) -> "TallMatrix":
+        """Stored rows as they are."""
+        return cls(((rows, np.eye(rows.width)),), rows.partitions.rows[-1][1])
+
+    def similar(self, array: Any) -> "TallMatrix":
+        """An array with as many rows as such a matrix; what is one stays as it is."""
+        if isinstance(array, TallMatrix):
+            return array
+        return TallMatrix.of_rows(StoredRows(self.partitions, array, array.shape[1]))
+
+    @property
+    def partitions(self) -> Partitions:
+        """The executor that holds the rows."""
+        return self.summands[0][0].partitions
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, k)."""
+        return self.n_rows, self.summands[0][1].shape[1]
+
+    @property
+    def parts(self) -> PartValue:
+        """The rows of each partition."""
+        rows, factors = zip(*self.summands, strict=True)
+        return PartValue(rows_of_sum, (tuple(RowSharded(r.array) for r in rows), factors))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        """The matrix written out in this process."""
+        rows = self.partitions.concatenate(np.asarray, self.parts)
+        return rows.astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        """The functions of NumPy that are those of linear algebra."""
+        if function not in FUNCTIONS:
+            return NotImplemented
+        return FUNCTIONS[function](*arguments, **options)
+
+    def map(self, change: Callable[[Array], Array]) -> "TallMatrix":
+        """The sum with another small matrix for each of the stored rows."""
+        summands = tuple((rows, change(factor)) for rows, factor in self.summands)
+        return TallMatrix(summands, self.n_rows)
+
+    def __matmul__(self, small: Array) -> "TallMatrix":
+        return self.map(lambda factor: factor @ small)
+
+    def __getitem__(self, places: tuple[slice, Any]) -> "TallMatrix":
+        all_rows, columns = places
+        assert all_rows == slice(None), "only columns are taken"
+        return self.map(lambda factor: factor[:, columns])
+
+    def __mul__(self, scales: Any) -> "TallMatrix":
+        if np.ndim(scales) == 2:  # one of each row
+            asked = self.parts, RowSharded(np.ascontiguousarray(scales))
+            return TallMatrix.of(self.partitions, operator.mul, *asked)
+        return self.map(lambda factor: factor * scales)
+
+    __rmul__ = __mul__
+
+    def __rmatmul__(self, other: Array) -> Array:
+        return (self.T @ other.T).T
+
+    def __truediv__(self, by_columns: Any) -> "TallMatrix":
+        return self.map(lambda factor: factor / by_columns)
+
+    def __neg__(self) -> "TallMatrix":
+        return self.map(operator.neg)
+
+    def __add__(self, other: Any) -> "TallMatrix":
+        factors = dict(self.summands)
+        for rows, factor in self.similar(other).summands:
+            factors[rows] = factors[rows] + factor if rows in factors else factor
+        return TallMatrix(tuple(factors.items()), self.n_rows)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> "TallMatrix":
+        return self + -self.similar(other)
+
+    def __rsub__(self, other: Any) -> "TallMatrix":
+        return self.similar(other) - self
+
+    @property
+    def T(self) -> "TallMatrixTransposed":  # noqa: N802, as NumPy calls it
+        """The transpose."""
+        return TallMatrixTransposed(self)
+
+    @cached_property
+    def lengths(self) -> Array:
+        """The lengths of the columns, 0 where digits cancel: a column of zeros, or unknown."""
+        squares = np.diagonal(self.product_by_summands(self))
+        lengths = np.sqrt(np.maximum(squares, 0.0))
+        most = sum(
+            (np.abs(factor).T @ rows.lengths for rows, factor in self.summands),
+            np.zeros(self.shape[1]),
+        )
+        return np.where(most <= LARGEST_CANCELLATION * lengths, lengths, 0.0)
+
+    def product_by_summands(self, other: "TallMatrix") -> Array:
+        """A'B by the products of the stored rows."""
+        products = (
+            factor.T @ rows.product_with(others) @ other_factor
+            for rows, factor in self.summands
+            for others, other_factor in other.summands
+        )
+        return reduce(operator.add, products)
+
+
+@attrs.frozen(eq=False)
+class TallMatrixTransposed:
+    """The transpose of a tall matrix: times another one it is small."""
+
+    matrix: TallMatrix
+
+    __array_ufunc__ = None
+
+    @property
+    def T(self) -> TallMatrix:  # noqa: N802, as NumPy calls it
+        """The tall matrix."""
+        return self.matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(k, n_rows)."""
+        return self.matrix.shape[::-1]
+
+    def __matmul__(self, other: Any) -> Array:
+        """A'B."""
+        one, other = self.matrix, self.matrix.similar(other)
+        if 0 in (one.shape[1], other.shape[1]):
+            return np.zeros((one.shape[1], other.shape[1]))
+        if np.all(one.lengths > 0.0) and np.all(other.lengths > 0.0):
+            return one.product_by_summands(other)
+        return one.partitions.sum(product_of_columns, one.parts, other.parts)
+
+    def __rmatmul__(self, small: Array) -> "TallMatrixTransposed":
+        return (self.matrix @ small.T).T
+
+
+def beside(matrices: Sequence[Any]) -> TallMatrix:
+    """The matrices beside each other."""
+    like = next(matrix for matrix in matrices if isinstance(matrix, TallMatrix))
+    wide = [like.similar(matrix) for matrix in matrices if matrix.shape[1]] or [like]
+    ends = np.cumsum([matrix.shape[1] for matrix in wide])
+    placed = []
+    for matrix, end in zip(wide, ends, strict=True):
+        place = np.eye(int(ends[-1]))[end - matrix.shape[1] : end]
+        placed.append(matrix @ place)
+    return reduce(operator.add, placed)
+
+
+def qr(matrix: TallMatrix, mode: str = "reduced") -> Any:
+    """Q and R of the triangles of all partitions, or R alone: as exact as Householder's.
+
+    Two rounds, or one for R alone (Demmel, Grigori, Hoemmen and Langou, SIAM J. Sci. Comput.
+    2012, section 3).
+    """
+    triangles = matrix.partitions.map_partitions(triangle_of, matrix.parts)
+    if mode == "r":
+        return np.linalg.qr(np.vstack(triangles), mode="r")
+    turns, triangle = np.linalg.qr(np.vstack(triangles))
+    return TallMatrix.of(matrix.partitions, basis_of, PART, matrix.parts, turns), triangle
+
+
+def decomposed(matrix: Any, full_matrices: bool = False) -> tuple[Any, Array, Array]:
+    """U, s and V'."""
+    assert not full_matrices, "U would have as many columns as there are rows"
+    basis, triangle = thin_qr(matrix)
+    left, values, right = svd(triangle)
+    return basis @ left, values, right
+
+
+def norm(matrix: TallMatrix) -> float:
+    """The Frobenius norm."""
+    return float(np.sqrt(np.trace(matrix.T @ matrix)))
+
+
+def array_equal(one: Any, other: Any) -> bool:
+    """True where both are the same sum of the same rows."""
+    if not (isinstance(one, TallMatrix) and isinstance(other, TallMatrix)):
+        return False
+    mine, others = dict(one.summands), dict(other.summands)
+    return mine.keys() == others.keys() and all(
+        np.array_equal(factor, others[rows]) for rows, factor in mine.items()
+    )
+
+
+# What stands in the place of NumPy's functions.
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.hstack: beside,
+    np.linalg.qr: qr,
+    np.linalg.svd: decomposed,
+    np.linalg.norm: norm,
+    np.array_equal: array_equal,
+}
+
+
+def cut_by_rows(array: Any) -> Any:
+    """The rows of each partition of an array, or of a tall matrix, as questions take them."""
+    return array.parts if isinstance(array, TallMatrix) else RowSharded(array)
+
+
+def sharded_rows(latent: LowRank) -> PartValue:
+    """A matrix U V', whose rows go to their partitions where they are not there."""
+    return PartValue(LowRank, (cut_by_rows(latent.left), latent.right))
+
+
+def predictors(size: int, latent: LowRank) -> LazyEntryValues:
+    """The entries of U V'."""
+    return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=size)
+
+
+def written_out(value: Any) -> Any:
+    """A value of attrs classes and tuples, tall matrices within it written out as arrays."""
+    if isinstance(value, TallMatrix):
+        return np.asarray(value)
+    if isinstance(value, tuple):
+        return tuple(map(written_out, value))
+    if not attrs.has(type(value)):
+        return value
+    kind: Any = type(value)
+    fields = {name: getattr(value, name) for name in field_names(kind)}
+    arrays = {name: written_out(field) for name, field in fields.items()}
+    changed = {name: array for name, array in arrays.items() if array is not fields[name]}
+    return attrs.evolve(value, **changed) if changed else value
+
+
+def rows_of_sum(rows: tuple[Array, ...], factors: tuple[Array, ...]) -> Array:
+    """A sum of rows times small matrices."""
+    products = (stored @ factor for stored, factor in zip(rows, factors, strict=True))
+    return reduce(operator.add, products)
+
+
+def rows_and_products(rows: Array, others: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+    """Rows, and the products of their columns with themselves and with those of others."""
+    return rows, (rows.T @ rows, *(rows.T @ other for other in others))
+
+
+def product_of_columns(rows: Array, others: Array) -> Array:
+    """The products of columns of rows of two matrices."""
+    product: Array = rows.T @ others
+    return product
+
+
+def triangle_of(rows: Array) -> Array:
+    """R of Q R of the rows of a partition, k x k."""
+    triangle: Any = np.linalg.qr(rows, mode="r")
+    missing = rows.shape[1] - triangle.shape[0]
+    return np.pad(triangle, ((0, missing), (0, 0)))
+
+
+def basis_of(part: Part, rows: Array, turns: Array) -> Array:
+    """The rows of a partition in the basis of all rows, whose triangles are turned so."""
+    basis = np.linalg.qr(rows)[0]
+    first = part.p * rows.shape[1]
+    product: Array = basis @ turns[first : first + basis.shape[1]]
+    return product
