@@ -35,7 +35,6 @@ from mcframe.partitions.part import (
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.partitions.partitioned_effects import ColumnParts
 from mcframe.partitions.store import is_partitioned
-from mcframe.partitions.tall_matrix import predictors
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import Work
 
@@ -436,9 +435,9 @@ def test_gradients_are_centred_class_by_class_over_all_partitions():
     model, y = model_of_classes({}), classes_of()
     data = RowsInMemory({"x": mc.Observations(y, weights=np.full(y.shape, 0.3))}, 3)
     with closing(OneByOne(Source(data, model), PartCache(np.inf))) as executor:
-        loss = bind_partitions(model, executor)[1].loss
-        size, counts = loss.block_losses[0].n_numbers, loss.block_losses[0].effects.counts
-        nowhere = predictors(size, LowRank.zeros((16, 15)))
+        program = bind_partitions(model, executor)[1]
+        loss, counts = program.loss, program.loss.block_losses[0].effects.counts
+        nowhere = program.entries.of(LowRank.zeros((16, 15)))
         gradient = loss.evaluate_at(nowhere, (np.zeros(15),)).gradient
         centred = loss.centre(gradient)
         sums, sizes = loss.sums_by_effect(gradient)[0]

@@ -18,9 +18,9 @@ from mcframe.numerics.operators import LowRank
 from mcframe.partitions import on_dask
 from mcframe.partitions.executor import OneByOne
 from mcframe.partitions.on_dask import OnDask, length_of_groups
-from mcframe.partitions.part import PART, PartValue, RowSharded, Source
-from mcframe.partitions.tall_matrix import predictors
+from mcframe.partitions.part import ENTRIES, PART, LazyEntryValues, PartValue, RowSharded, Source
 from mcframe.partitions.partitioned_data import RowsInMemory
+from mcframe.partitions.tall_matrix import sharded_rows
 from tests.clusters import (
     BUDGET,
     KIND,
@@ -312,14 +312,15 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
+    from mcframe.compile import Entries
     from mcframe.model.binding import Totals
-    from mcframe.partitions.part import ENTRIES
     from mcframe.partitions.partitioned_loss import matrix_of
 
     totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
     executor = OnDask(Source(data_of(), model_of("gaussian"), totals), client)
     left, right, block = np.ones((48, 200)), np.ones((16, 200)), np.ones((16, 50))
-    values = predictors(1, LowRank(left, right))
+    latent = sharded_rows(LowRank(left, right))
+    values = LazyEntryValues(Entries.of, (ENTRIES, latent), size=1)
     try:
         for _ in range(2):
             executor.map_partitions(

@@ -15,6 +15,7 @@ from mcframe.compile import (
     Program,
     RowPenalty,
     may_be_tapered,
+    n_tapered_rows,
     scaling_costs,
     unexplained_gradients,
 )
@@ -810,7 +811,9 @@ def tapered_bound(
     spare = spare_gap(objective, point.conjugates()[0], tol)
     directions: Array = np.zeros((matrix.shape[1], 0))
     parts: list[tuple[Any, Any]] = [(point.gradient, point.gradient)]  # that are taken off
-    shares: Array = np.zeros((1, sum(matrix.shape)))
+    n_rows = n_tapered_rows(program)
+    n_shares = n_rows + matrix.shape[1]
+    shares: Array = np.zeros((1, n_shares))
     measured: Any = None
 
     def measure() -> tuple[ScalingCosts, list[tuple[Operator, Operator]]]:
@@ -821,7 +824,7 @@ def tapered_bound(
 
     def less(shares: Array) -> Any:
         """The gradient less these shares of all parts."""
-        rows_and_columns = np.split(shares.T, [matrix.shape[0]])
+        rows_and_columns = np.split(shares.T, [n_rows])
         return entries.less(point.gradient, parts, *rows_and_columns)
 
     def shorten() -> tuple[Array, float]:
@@ -858,7 +861,7 @@ def tapered_bound(
             large = values > EXPLAINING_COLUMN_RATIO * np.max(values, initial=0.0)
             explaining = LowRank(left[:, large], right[:, large])
             parts.append(unexplained_gradients(program, primal.evaluation, explaining))
-            shares, measured = np.zeros((2, sum(matrix.shape))), measure()
+            shares, measured = np.zeros((2, n_shares)), measure()
             shorter, _ = shorten()
         if shorter is shares:
             break

@@ -14,6 +14,7 @@ from mcframe.compile.factor_rows import (
     FactorRows,
     factor_rows_near,
     may_be_tapered,
+    n_tapered_rows,
     scaling_costs,
     unexplained_gradients,
 )

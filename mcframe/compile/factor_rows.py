@@ -20,6 +20,9 @@ STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 # Rows of factors are moved by steps whose matrices are in single precision where these have so
 # many rows in the mean: smaller ones take no longer in double precision.
 LEAST_SINGLE_ORDER = 32
+# Rows in partitions are shortened one by one up to so many: of each of them 24 derivatives are in
+# one place, 0.4 GB.
+MOST_TAPERED_ROWS = 2_000_000
 
 
 class AlternatingRows(Protocol):
@@ -39,8 +42,8 @@ class AlternatingRows(Protocol):
         """The second derivative of F along each a b', a and b a column of each."""
         ...
 
-    def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
-        """The costs of scaling down rows of the gradient, and those of columns."""
+    def scaling_costs(self, gradient: Any, with_rows: bool) -> tuple[Any, Any]:
+        """The costs of scaling down rows of the gradient, or of none, and those of columns."""
         ...
 
     def descend(
@@ -197,8 +200,8 @@ class FactorRows:
         along += background.curvatures_along(left, right)
         return np.maximum(along, TINY)
 
-    def scaling_costs(self, gradient: Array) -> tuple[Any, Any]:
-        """The costs of scaling down rows of the gradient, and those of columns.
+    def scaling_costs(self, gradient: Array, with_rows: bool) -> tuple[Any, Any]:
+        """The costs of scaling down rows of the gradient, or of none, and those of columns.
 
         Sums of ``-S_ij z_ij`` and of ``S_ij^2 / f''`` over the entries of each.
         """
@@ -207,7 +210,9 @@ class FactorRows:
         n_rows, n_columns = self.program.shape
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             costs = -gradient * z, np.square(gradient) / second
-            rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
+            rows: list[Any] = [np.zeros(0)] * 2
+            if with_rows:
+                rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
             columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
         return (rows[0], rows[1]), (columns[0], columns[1])
 
@@ -319,6 +324,18 @@ def may_be_tapered(program: Program) -> bool:
     )
 
 
+def n_tapered_rows(program: Program) -> int:
+    """The number of rows of which shares may be taken off: all of them, or none.
+
+    None where a block has biases: sums over its columns stay 0. Nor where rows are in partitions
+    and so many that what belongs to each of them takes much memory in one place.
+    """
+    n_rows = program.shape[0]
+    many = program.entries.rows_elsewhere and n_rows > MOST_TAPERED_ROWS
+    biased = any(block_loss.layout.n_biases for block_loss in program.loss.block_losses)
+    return 0 if biased or many else n_rows
+
+
 # The weight of rows that are fitted anew, relative to that of the model: with none, rows of few
 # entries have no solution.
 REFIT_WEIGHT_RATIO = 1e-2
@@ -347,23 +364,21 @@ def unexplained_gradients(
 
 
 def scaling_costs(
-    program: Program, evaluation: Evaluation, parts: Sequence[tuple[Any, Any]]
+    program: Program,
+    evaluation: Evaluation,
+    parts: Sequence[tuple[Any, Any]],
 ) -> ScalingCosts:
     """The increase of F* of the gradient at z where shares of some parts are taken off.
 
-    Of each pair of gradients R and C in ``parts`` they are taken of the rows of R and of the
-    columns of C. F* changes by ``-R_ij z_ij`` for each share of an entry, as F*' is z there; its
-    second derivative is ``R_ij^2 / f''``. Where a block has biases columns alone change: their
-    sums stay 0.
+    Of each pair of gradients R and C in ``parts`` they are taken of the rows of R, unless columns
+    alone change, and of the columns of C. F* changes by ``-R_ij z_ij`` for each share of an entry,
+    as F*' is z there; its second derivative is ``R_ij^2 / f''``.
     """
-    near = factor_rows_near(program, evaluation)
+    near, with_rows = factor_rows_near(program, evaluation), n_tapered_rows(program) > 0
     pairs = []
     for of_rows, of_columns in parts:
-        costs = near.scaling_costs(of_rows)
-        others = costs if of_columns is of_rows else near.scaling_costs(of_columns)
+        costs = near.scaling_costs(of_rows, with_rows)
+        others = costs if of_columns is of_rows else near.scaling_costs(of_columns, False)
         pairs.append(np.concatenate([costs[0], others[1]], axis=1))
     linear, quadratic = np.stack(pairs, axis=1)
-    linear = np.maximum(linear, 0.0)
-    if any(block_loss.layout.n_biases for block_loss in program.loss.block_losses):
-        linear[:, : program.shape[0]] = np.inf
-    return ScalingCosts(linear, quadratic)
+    return ScalingCosts(np.maximum(linear, 0.0), quadratic)

@@ -143,6 +143,11 @@ class Entries:
         return self.pattern.seed
 
     @property
+    def rows_elsewhere(self) -> bool:
+        """False: this process has them."""
+        return False
+
+    @property
     def largest_scale(self) -> float:
         """The largest number of a Z whose W has entries of at most 1."""
         return 1.0 if self.scales is None else self.scales.largest
@@ -158,8 +163,10 @@ class Entries:
     ) -> Array:
         """Numbers here less shares of others, p pairs of which one goes by rows, one by columns.
 
-        ``rows`` are the shares of each row (n_rows x p), ``columns`` those of each column.
+        ``rows`` are the shares of each row (n_rows x p), or of none (0 x p), ``columns`` those of
+        each column.
         """
+        rows = rows if len(rows) else np.zeros((self.shape[0], len(parts)))
         out, rows, columns = numbers.copy(), rows.T.copy(), columns.T.copy()
 
         def take(first: int, last: int) -> None:

@@ -52,17 +52,24 @@ class Operator(LinearOperator):  # type: ignore[misc]
         return np.asarray(image.T @ image, dtype=np.float64)
 
     def relative_falls(
-        self, parts: Sequence[tuple["Operator", "Operator"]], right: Array, squares: Array
+        self,
+        parts: Sequence[tuple["Operator", "Operator"]],
+        right: Array,
+        squares: Array,
+        with_rows: bool = True,
     ) -> tuple[Array, Array]:
         """The relative falls of singular values by shares of rows of R and of columns of C.
 
         With singular vectors u and v and values s they are ``u_i (R v)_i / s`` and
         ``v_j (C'u)_j / s`` to first order, of p pairs R, C in ``parts`` (p x n_rows x m) and
-        (p x n_columns x m). ``right`` has the v (n_columns x m), ``squares`` the s^2.
+        (p x n_columns x m). ``right`` has the v (n_columns x m), ``squares`` the s^2. Those of
+        rows are left out (p x 0 x m) if they are not asked for.
         """
         thin = right.astype(self.dtype)
         left = self @ thin
-        of_rows = np.stack([left * (rows @ thin) for rows, _ in parts]) / squares
+        of_rows = np.zeros((len(parts), 0, squares.size))
+        if with_rows:
+            of_rows = np.stack([left * (rows @ thin) for rows, _ in parts]) / squares
         of_columns = np.stack([right * (columns.T @ left) for _, columns in parts]) / squares
         return of_rows, of_columns
 

@@ -27,8 +27,8 @@ LEAST_SINGLE_EXCESS = 1e-5
 class ScalingCosts:
     """The cost of shares h that are taken off: linear h + quadratic h^2 / 2 for each.
 
-    A row of shares for each part: those of the rows of a matrix, then those of its columns.
-    Infinite for those that stay as they are.
+    A row of shares for each part: those of the rows of a matrix, if rows may be changed, then
+    those of its columns. Infinite for those that stay as they are.
     """
 
     linear: Array
@@ -95,7 +95,8 @@ def lower_directions(
         long = s > aim * (1.0 + above)
         if not long.any():
             break
-        of_lines = matrix.relative_falls(parts, basis @ turn[:, long], squares[long])
+        with_rows = shares.shape[1] > matrix.shape[1]
+        of_lines = matrix.relative_falls(parts, basis @ turn[:, long], squares[long], with_rows)
         del matrix  # half as large as the data
         falls, s = np.hstack(of_lines)[free], s[long]
         if not np.all(np.any(falls > 0.0, axis=0)):

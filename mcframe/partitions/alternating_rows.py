@@ -1,5 +1,6 @@
 """Ridge regressions for the rows of one factor, the other fixed, of rows in partitions."""
 
+import operator
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
@@ -75,9 +76,10 @@ class PartitionedRows:
         if by_rows:
             question, rows = FactorRows.descending_solutions, cut_by_rows(current)
             return self.rows_of(question, self.factor_rows, rows, other, weight, True)
-        unsure = self.partitions.later(unsure_steps, self.factor_rows)  # asked in the same round
+        surely = PartValue(getattr, (self.factor_rows, "full_steps_descend"))
+        unsure = self.partitions.later(operator.not_, surely)  # asked in the same round
         updated = self.ridge_solutions(other, weight, by_rows)
-        if unsure.value == 0.0:
+        if not unsure.value:
             return updated
         return self.descend(current, updated, other, weight, by_rows)
 
@@ -110,10 +112,10 @@ class PartitionedRows:
             change=lambda second_derivatives: np.maximum(second_derivatives, TINY),
         )
 
-    def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
-        """The costs of scaling down rows of the gradient, and those of columns."""
+    def scaling_costs(self, gradient: Any, with_rows: bool) -> tuple[Any, Any]:
+        """The costs of scaling down rows of the gradient, or of none, and those of columns."""
         rows, columns = self.partitions.rows_and_sum(
-            FactorRows.scaling_costs, self.factor_rows, gradient
+            FactorRows.scaling_costs, self.factor_rows, gradient, with_rows
         )
         return tuple(map(np.concatenate, zip(*rows, strict=True))), columns
 
@@ -162,11 +164,6 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
     """
     n_slabs = -(-n_columns // max(1, EQUATION_BYTES // max(bytes_of_equations(width), 1)))
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
-
-
-def unsure_steps(lines: FactorRows) -> float:
-    """Number of partitions in which full steps are not sure to descend."""
-    return float(not lines.full_steps_descend)
 
 
 def column_losses(

@@ -210,7 +210,8 @@ class Round(Distributed):
     """The questions to all partitions in one round: one, and sums that waited for a round.
 
     Of the former's answers those of all partitions stand ``apart``, or their first "halves", or
-    "nothing"; "rows" are first halves that the executor holds. What else there is, is added up.
+    "nothing". Of "rows", which are first halves, and of an "array" the executor stores what comes
+    in one array by rows. What else there is, is added up.
     """
 
     asked: PartValue
@@ -227,7 +228,7 @@ class Round(Distributed):
         sums, answer = values_at((self.waiting, self.asked), part)
         if self.apart == "nothing":
             return [], (sums, answer)
-        separate, summand = (answer, None) if self.apart == "answers" else answer
+        separate, summand = (answer, None) if self.apart in ("answers", "array") else answer
         return [separate], (sums, summand)
 
 
@@ -333,7 +334,10 @@ class Partitions(ABC):
     def stored_rows_and_sum(
         self, question: Callable[..., Any], *arguments: Any
     ) -> tuple[Any, Any]:
-        """The same of first halves with a row an item, below each other, as tasks cut them."""
+        """First halves of pairs, a row an item, as one array that tasks cut, and a sum.
+
+        That is the sum of the second halves.
+        """
         [rows], total = self.ask("rows", question, arguments)
         return rows, total
 
@@ -420,7 +424,7 @@ class OneByOne(Partitions):
         """The answers and the sum, added as answers come: some log2 P sums are held."""
         compiled, began = self.kept.compiled, time.perf_counter()
         answers: Iterable[Any] = (self.answer(task, p) for p in range(len(self.rows)))
-        stored = [ArrayByRows(self.rows[-1][1])] if task.apart == "rows" else []
+        stored = [ArrayByRows(self.rows[-1][1])] if task.apart in ("rows", "array") else []
         for by_rows in stored:
             answers = map(by_rows.take, answers)
         rows, total = tree_sum(answers)
@@ -445,8 +449,9 @@ class OneByOne(Partitions):
 
     def concatenate(self, question: Callable[..., Any], *arguments: Any) -> Array:
         """The answers below each other, in a file where they take much memory."""
-        rows: Array = self.stored_rows_and_sum(rows_alone, PartValue(question, arguments))[0]
-        return rows
+        [rows], _ = self.ask("array", question, arguments)
+        array: Array = rows
+        return array
 
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""
@@ -458,11 +463,6 @@ class OneByOne(Partitions):
     def close(self) -> None:
         """Give back what the parts take."""
         self.kept.close()
-
-
-def rows_alone(rows: Array) -> tuple[Array, None]:
-    """Rows, and nothing that is added up."""
-    return rows, None
 
 
 def tree_sum(values: Iterable[Any]) -> Any:

@@ -40,7 +40,6 @@ from mcframe.partitions.partitioned_effects import (
 from mcframe.partitions.tall_matrix import (
     TallMatrix,
     cut_by_rows,
-    predictors,
     product_of_columns,
     sharded_rows,
 )
@@ -63,6 +62,11 @@ class PartitionedEntries:
     random_state: int = 0
     sparse: bool = True
     scales: Scales | None = None
+
+    @property
+    def rows_elsewhere(self) -> bool:
+        """True: partitions have them."""
+        return True
 
     @property
     def largest_scale(self) -> float:
@@ -90,7 +94,7 @@ class PartitionedEntries:
 
     def of(self, latent: LowRank) -> LazyEntryValues:
         """The numbers of U V' here."""
-        return predictors(self.size, latent)
+        return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=self.size)
 
     def rows_of(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The answers, k numbers an item: they stay with the partitions if columns are fewer."""
@@ -115,9 +119,10 @@ class PartitionedEntries:
     ) -> LazyEntryValues:
         """Numbers here less shares of others, p pairs of which one goes by rows, one by columns.
 
-        ``rows`` are the shares of each row (n_rows x p), ``columns`` those of each column.
+        ``rows`` are the shares of each row (n_rows x p), or of none (0 x p), ``columns`` those of
+        each column.
         """
-        shares = RowSharded(rows), columns
+        shares = RowSharded(rows) if len(rows) else rows, columns
         return numbers.changed(Entries.less, ENTRIES, numbers, tuple(parts), *shares)
 
     def squared_length(self, latent: LowRank) -> Any:
@@ -212,12 +217,12 @@ class PartitionedMatrix(Operator):
         return self.entries.partitions.sum(Operator.gram_within, self.parts, block)
 
     def relative_falls(
-        self, parts: Sequence[Any], right: Array, squares: Array
+        self, parts: Sequence[Any], right: Array, squares: Array, with_rows: bool = True
     ) -> tuple[Array, Array]:
         """The falls by shares of rows, from their partitions, and of columns, as sums."""
         pairs = tuple((rows.parts, columns.parts) for rows, columns in parts)
         of_rows, of_columns = self.entries.partitions.rows_and_sum(
-            Operator.relative_falls, self.parts, pairs, right, squares
+            Operator.relative_falls, self.parts, pairs, right, squares, with_rows
         )
         return np.concatenate(of_rows, axis=1), of_columns
 

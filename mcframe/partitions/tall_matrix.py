@@ -9,19 +9,10 @@ from weakref import WeakKeyDictionary
 import attrs
 import numpy as np
 
-from mcframe.compile.program import Entries
 from mcframe.contracts.arrays import Array, svd
 from mcframe.numerics.operators import LowRank, thin_qr
 from mcframe.partitions.executor import Partitions
-from mcframe.partitions.part import (
-    ENTRIES,
-    PART,
-    LazyEntryValues,
-    Part,
-    PartValue,
-    RowSharded,
-    field_names,
-)
+from mcframe.partitions.part import PartAttribute, PartValue, RowSharded, field_names
 
 # Columns that are sums of columns so many times as long have lost digits: their products are
 # computed from their rows, in a round, and not from products of the summands.
@@ -119,8 +110,9 @@ class TallMatrix:
     @property
     def parts(self) -> PartValue:
         """The rows of each partition."""
-        rows, factors = zip(*self.summands, strict=True)
-        return PartValue(rows_of_sum, (tuple(RowSharded(r.array) for r in rows), factors))
+        stored, factors = zip(*self.summands, strict=True)
+        rows = PartValue(np.hstack, (tuple(RowSharded(rows.array) for rows in stored),))
+        return PartValue(operator.matmul, (rows, np.vstack(factors)))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         """The matrix written out in this process."""
@@ -179,8 +171,33 @@ class TallMatrix:
 
     @property
     def T(self) -> "TallMatrixTransposed":  # noqa: N802, as NumPy calls it
-        """The transpose."""
+        """The transpose (k x n_rows), whose products with tall matrices are small."""
         return TallMatrixTransposed(self)
+
+    def qr(self, mode: str = "reduced") -> Any:
+        """Q and R of the triangles of all partitions, or R alone: as exact as Householder's.
+
+        Two rounds, or one for R alone (Demmel, Grigori, Hoemmen and Langou, SIAM J. Sci. Comput.
+        2012, section 3).
+        """
+        local = PartValue(padded_qr, (self.parts,))
+        triangles = self.partitions.map_partitions(operator.getitem, local, 1)
+        if mode == "r":
+            return np.linalg.qr(np.vstack(triangles), mode="r")
+        turns, triangle = np.linalg.qr(np.vstack(triangles))
+        by_parts = turns.reshape(len(triangles), *triangle.shape)
+        turn = PartValue(operator.getitem, (by_parts, PartAttribute("p")))
+        basis = PartValue(operator.getitem, (local, 0))
+        return TallMatrix.of(self.partitions, operator.matmul, basis, turn), triangle
+
+    def svd(self, full_matrices: bool = False) -> tuple["TallMatrix", Array, Array]:
+        """U, s and V', U with as many columns as the matrix."""
+        assert not full_matrices, "U would have as many columns as there are rows"
+        tall: Any = self
+        basis: Any
+        basis, triangle = thin_qr(tall)
+        left, values, right = svd(triangle)
+        return basis @ left, values, right
 
     @cached_property
     def lengths(self) -> Array:
@@ -205,7 +222,7 @@ class TallMatrix:
 
 @attrs.frozen(eq=False)
 class TallMatrixTransposed:
-    """The transpose of a tall matrix: times another one it is small."""
+    """The transpose of a tall matrix (k x n_rows): its products with tall matrices are small."""
 
     matrix: TallMatrix
 
@@ -213,7 +230,7 @@ class TallMatrixTransposed:
 
     @property
     def T(self) -> TallMatrix:  # noqa: N802, as NumPy calls it
-        """The tall matrix."""
+        """The tall matrix (n_rows x k) that this is the transpose of."""
         return self.matrix
 
     @property
@@ -234,8 +251,8 @@ class TallMatrixTransposed:
         return (self.matrix @ small.T).T
 
 
-def beside(matrices: Sequence[Any]) -> TallMatrix:
-    """The matrices beside each other."""
+def columns_together(matrices: Sequence[Any]) -> TallMatrix:
+    """The columns of all matrices in one."""
     like = next(matrix for matrix in matrices if isinstance(matrix, TallMatrix))
     wide = [like.similar(matrix) for matrix in matrices if matrix.shape[1]] or [like]
     ends = np.cumsum([matrix.shape[1] for matrix in wide])
@@ -244,32 +261,6 @@ def beside(matrices: Sequence[Any]) -> TallMatrix:
         place = np.eye(int(ends[-1]))[end - matrix.shape[1] : end]
         placed.append(matrix @ place)
     return reduce(operator.add, placed)
-
-
-def qr(matrix: TallMatrix, mode: str = "reduced") -> Any:
-    """Q and R of the triangles of all partitions, or R alone: as exact as Householder's.
-
-    Two rounds, or one for R alone (Demmel, Grigori, Hoemmen and Langou, SIAM J. Sci. Comput.
-    2012, section 3).
-    """
-    triangles = matrix.partitions.map_partitions(triangle_of, matrix.parts)
-    if mode == "r":
-        return np.linalg.qr(np.vstack(triangles), mode="r")
-    turns, triangle = np.linalg.qr(np.vstack(triangles))
-    return TallMatrix.of(matrix.partitions, basis_of, PART, matrix.parts, turns), triangle
-
-
-def decomposed(matrix: Any, full_matrices: bool = False) -> tuple[Any, Array, Array]:
-    """U, s and V'."""
-    assert not full_matrices, "U would have as many columns as there are rows"
-    basis, triangle = thin_qr(matrix)
-    left, values, right = svd(triangle)
-    return basis @ left, values, right
-
-
-def norm(matrix: TallMatrix) -> float:
-    """The Frobenius norm."""
-    return float(np.sqrt(np.trace(matrix.T @ matrix)))
 
 
 def array_equal(one: Any, other: Any) -> bool:
@@ -284,10 +275,9 @@ def array_equal(one: Any, other: Any) -> bool:
 
 # What stands in the place of NumPy's functions.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.hstack: beside,
-    np.linalg.qr: qr,
-    np.linalg.svd: decomposed,
-    np.linalg.norm: norm,
+    np.hstack: columns_together,
+    np.linalg.qr: TallMatrix.qr,
+    np.linalg.svd: TallMatrix.svd,
     np.array_equal: array_equal,
 }
 
@@ -300,11 +290,6 @@ def cut_by_rows(array: Any) -> Any:
 def sharded_rows(latent: LowRank) -> PartValue:
     """A matrix U V', whose rows go to their partitions where they are not there."""
     return PartValue(LowRank, (cut_by_rows(latent.left), latent.right))
-
-
-def predictors(size: int, latent: LowRank) -> LazyEntryValues:
-    """The entries of U V'."""
-    return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=size)
 
 
 def written_out(value: Any) -> Any:
@@ -322,12 +307,6 @@ def written_out(value: Any) -> Any:
     return attrs.evolve(value, **changed) if changed else value
 
 
-def rows_of_sum(rows: tuple[Array, ...], factors: tuple[Array, ...]) -> Array:
-    """A sum of rows times small matrices."""
-    products = (stored @ factor for stored, factor in zip(rows, factors, strict=True))
-    return reduce(operator.add, products)
-
-
 def rows_and_products(rows: Array, others: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
     """Rows, and the products of their columns with themselves and with those of others."""
     return rows, (rows.T @ rows, *(rows.T @ other for other in others))
@@ -339,16 +318,8 @@ def product_of_columns(rows: Array, others: Array) -> Array:
     return product
 
 
-def triangle_of(rows: Array) -> Array:
-    """R of Q R of the rows of a partition, k x k."""
-    triangle: Any = np.linalg.qr(rows, mode="r")
+def padded_qr(rows: Array) -> tuple[Array, Array]:
+    """Q (n x k) and R (k x k) of k columns, with columns and rows of zeros if n is below k."""
+    basis, triangle = np.linalg.qr(rows)
     missing = rows.shape[1] - triangle.shape[0]
-    return np.pad(triangle, ((0, missing), (0, 0)))
-
-
-def basis_of(part: Part, rows: Array, turns: Array) -> Array:
-    """The rows of a partition in the basis of all rows, whose triangles are turned so."""
-    basis = np.linalg.qr(rows)[0]
-    first = part.p * rows.shape[1]
-    product: Array = basis @ turns[first : first + basis.shape[1]]
-    return product
+    return np.pad(basis, ((0, 0), (0, missing))), np.pad(triangle, ((0, missing), (0, 0)))
