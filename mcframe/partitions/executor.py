@@ -4,7 +4,7 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -399,8 +399,12 @@ class ArrayByRows:
         self.stored += len(rows)
         if self.scratch is not None and self.stored == self.n_rows:
             self.array = self.scratch.array((self.n_rows, *rows.shape[1:]), rows.dtype)
-            self.scratch.close()
         return [], summand
+
+    def close(self) -> None:
+        """Close the file, whose pages stay as long as the array."""
+        if self.scratch is not None:
+            self.scratch.close()
 
     def begin(self, rows: Array) -> None:
         """Make room for all rows, of the kind of the first ones."""
@@ -423,14 +427,16 @@ class OneByOne(Partitions):
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
         """The answers and the sum, added as answers come: some log2 P sums are held."""
         compiled, began = self.kept.compiled, time.perf_counter()
-        answers: Iterable[Any] = (self.answer(task, p) for p in range(len(self.rows)))
-        stored = [ArrayByRows(self.rows[-1][1])] if task.apart in ("rows", "array") else []
-        for by_rows in stored:
-            answers = map(by_rows.take, answers)
-        rows, total = tree_sum(answers)
+        answers = (self.answer(task, p) for p in range(len(self.rows)))
+        if task.apart in ("rows", "array"):
+            with closing(ArrayByRows(self.rows[-1][1])) as by_rows:
+                _, total = tree_sum(map(by_rows.take, answers))
+            rows = [by_rows.array]
+        else:
+            rows, total = tree_sum(answers)
         took = time.perf_counter() - began
         self.work += Work(rounds=1, compiled=self.kept.compiled - compiled, seconds=took)
-        return [by_rows.array for by_rows in stored] or rows, total
+        return rows, total
 
     def answer(self, task: Round, p: int) -> tuple[list[Any], Any]:
         """The answer of one partition."""

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -131,7 +131,11 @@ class TallMatrix:
         return TallMatrix(summands, self.n_rows)
 
     def __matmul__(self, small: Array) -> "TallMatrix":
-        return self.map(lambda factor: factor @ small)
+        """A B, whose rows are stored where digits cancel: all that follows has the same ones."""
+        product = self.map(lambda factor: factor @ small)
+        if product.is_exact:
+            return product
+        return TallMatrix.of(self.partitions, operator.matmul, self.parts, small)
 
     def __getitem__(self, places: tuple[slice, Any]) -> "TallMatrix":
         all_rows, columns = places
@@ -178,7 +182,8 @@ class TallMatrix:
         """Q and R of the triangles of all partitions, or R alone: as exact as Householder's.
 
         Two rounds, or one for R alone (Demmel, Grigori, Hoemmen and Langou, SIAM J. Sci. Comput.
-        2012, section 3).
+        2012, section 3). Where R has a row of zeros, and partitions have fewer rows than there are
+        columns, that column of Q may be short.
         """
         local = PartValue(padded_qr, (self.parts,))
         triangles = self.partitions.map_partitions(operator.getitem, local, 1)
@@ -200,15 +205,11 @@ class TallMatrix:
         return basis @ left, values, right
 
     @cached_property
-    def lengths(self) -> Array:
-        """The lengths of the columns, 0 where digits cancel: a column of zeros, or unknown."""
-        squares = np.diagonal(self.product_by_summands(self))
-        lengths = np.sqrt(np.maximum(squares, 0.0))
-        most = sum(
-            (np.abs(factor).T @ rows.lengths for rows, factor in self.summands),
-            np.zeros(self.shape[1]),
-        )
-        return np.where(most <= LARGEST_CANCELLATION * lengths, lengths, 0.0)
+    def is_exact(self) -> bool:
+        """True if no column is much shorter than its summands, so that few digits cancel."""
+        lengths = np.sqrt(np.maximum(np.diagonal(self.product_by_summands(self)), 0.0))
+        most = sum(np.abs(factor).T @ rows.lengths for rows, factor in self.summands)
+        return bool(np.all(most <= LARGEST_CANCELLATION * lengths))
 
     def product_by_summands(self, other: "TallMatrix") -> Array:
         """A'B by the products of the stored rows."""
@@ -243,7 +244,7 @@ class TallMatrixTransposed:
         one, other = self.matrix, self.matrix.similar(other)
         if 0 in (one.shape[1], other.shape[1]):
             return np.zeros((one.shape[1], other.shape[1]))
-        if np.all(one.lengths > 0.0) and np.all(other.lengths > 0.0):
+        if one.is_exact and other.is_exact:
             return one.product_by_summands(other)
         return one.partitions.sum(product_of_columns, one.parts, other.parts)
 
@@ -256,10 +257,14 @@ def columns_together(matrices: Sequence[Any]) -> TallMatrix:
     like = next(matrix for matrix in matrices if isinstance(matrix, TallMatrix))
     wide = [like.similar(matrix) for matrix in matrices if matrix.shape[1]] or [like]
     ends = np.cumsum([matrix.shape[1] for matrix in wide])
-    placed = []
-    for matrix, end in zip(wide, ends, strict=True):
-        place = np.eye(int(ends[-1]))[end - matrix.shape[1] : end]
-        placed.append(matrix @ place)
+    margins = [
+        ((0, 0), (end - matrix.shape[1], ends[-1] - end))
+        for matrix, end in zip(wide, ends, strict=True)
+    ]
+    placed = [
+        matrix.map(partial(np.pad, pad_width=margin))
+        for matrix, margin in zip(wide, margins, strict=True)
+    ]
     return reduce(operator.add, placed)
 
 
