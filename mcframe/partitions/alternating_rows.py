@@ -13,6 +13,7 @@ from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, 
 from mcframe.compile.program import Evaluation, Iterate, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import TINY
+from mcframe.numerics.operators import LowRank
 from mcframe.partitions.part import (
     ENTRIES,
     PROGRAM,
@@ -20,7 +21,7 @@ from mcframe.partitions.part import (
     bytes_of_equations,
 )
 from mcframe.partitions.partitioned_loss import PartitionedEntries, background_at
-from mcframe.partitions.tall_matrix import cut_by_rows, sharded_rows
+from mcframe.partitions.tall_matrix import cut_by_rows
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
 # has. A worker that adds up ``REDUCTION_ARITY`` of them holds these and four sums, a process that
@@ -43,11 +44,13 @@ class PartitionedRows:
         gradients: Any = self.evaluation.entry_gradients
         effects = self.evaluation.effects
         latent, highest = self.evaluation.iterate.factors, tuple(loss.curvatures_at(z, effects))
-        iterate = PartValue(Iterate, (sharded_rows(latent), z))
+        # Rows of U are read with unlabeled cells alone.
+        left = cut_by_rows(latent.left) if self.program.background else np.zeros((0, latent.width))
+        factors = PartValue(LowRank, (left, latent.right))
         arguments = (
             ENTRIES,
-            iterate,
-            background_at(latent, z),
+            PartValue(Iterate, (factors, z)),
+            background_at(factors, z),
             0.0,
             gradients,
             loss.for_tasks(effects),

@@ -320,8 +320,9 @@ class Partitions(ABC):
         return self.ask("answers", question, arguments)[0]
 
     def concatenate(self, question: Callable[..., Any], *arguments: Any) -> Array:
-        """The answers, one row an item, below each other."""
-        return np.concatenate(self.map_partitions(question, *arguments))
+        """The answers, one row an item, below each other: in a file if they take much memory."""
+        array: Array = self.ask("array", question, arguments)[0][0]
+        return array
 
     def sum(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it."""
@@ -388,17 +389,19 @@ class ArrayByRows:
     scratch: Scratch | None = None
 
     def take(self, answer: tuple[list[Any], Any]) -> tuple[list[Any], Any]:
-        """Store the rows of the next partition, and pass on what is added up."""
-        [rows], summand = answer
-        if not self.stored:
-            self.begin(rows)
-        if self.scratch is not None:
-            self.scratch.write(self.stored * rows[0].nbytes, np.ascontiguousarray(rows).data)
-        else:
-            self.array[self.stored : self.stored + len(rows)] = rows
-        self.stored += len(rows)
-        if self.scratch is not None and self.stored == self.n_rows:
-            self.array = self.scratch.array((self.n_rows, *rows.shape[1:]), rows.dtype)
+        """Store the rows of the next partitions, and pass on what is added up."""
+        blocks, summand = answer
+        for rows in blocks:
+            if not self.stored:
+                self.begin(rows)
+            if self.scratch is not None:
+                start = self.stored * rows[0].nbytes
+                self.scratch.write(start, np.ascontiguousarray(rows).data)
+            else:
+                self.array[self.stored : self.stored + len(rows)] = rows
+            self.stored += len(rows)
+            if self.scratch is not None and self.stored == self.n_rows:
+                self.array = self.scratch.array((self.n_rows, *rows.shape[1:]), rows.dtype)
         return [], summand
 
     def close(self) -> None:
@@ -452,12 +455,6 @@ class OneByOne(Partitions):
         counts = [self.source.data.n_entries(p) for p in range(len(self.rows))]
         total = sum(counts)
         return [total - seen for seen in itertools.accumulate(counts)]
-
-    def concatenate(self, question: Callable[..., Any], *arguments: Any) -> Array:
-        """The answers below each other, in a file where they take much memory."""
-        [rows], _ = self.ask("array", question, arguments)
-        array: Array = rows
-        return array
 
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""

@@ -39,7 +39,7 @@ from mcframe.partitions.part import (
 )
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_effects import notes_on_blocks
-from mcframe.partitions.tall_matrix import written_out
+from mcframe.partitions.tall_matrix import settled, written_out
 from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import in_bytes
@@ -85,7 +85,9 @@ def fit_partitions(
         if settings.write_checkpoint is not None:
             write = settings.write_checkpoint
             settings = attrs.evolve(settings, write_checkpoint=lambda o: write(written_out(o)))
-        fit = fit_of(written_out(run(solver, program, settings)))
+        # What is said of the answer is computed where its rows are, and last they come here.
+        outcome = run(solver, program, settings)
+        fit = fit_of(attrs.evolve(outcome, point=settled(outcome.point)))
         loss: Any = program.loss
         notes = (*problem.notes, *notes_on_blocks(problem, loss), *problem.partitions.notes)
         infinite = {
@@ -98,7 +100,8 @@ def fit_partitions(
         # Parts that are compiled, and what a cluster was sent, are not kept as long as the fit.
         rested: Any = problem.partitions.bound_to(problem.partitions.source)
         problem = attrs.evolve(problem, partitions=rested)
-        return attrs.evolve(fit, problem=problem, kept=CompactState(space, notes))
+        point = written_out(fit.point)
+        return attrs.evolve(fit, problem=problem, point=point, kept=CompactState(space, notes))
 
 
 @contextmanager

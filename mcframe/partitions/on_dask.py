@@ -5,7 +5,7 @@ import math
 import threading
 import time
 import weakref
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -28,6 +28,7 @@ from mcframe.partitions.cluster import (
     workers_of,
 )
 from mcframe.partitions.executor import (
+    ArrayByRows,
     PartCache,
     Partitions,
     Round,
@@ -142,19 +143,15 @@ class OnDask(Partitions):
         began, doing = time.perf_counter(), f"a round of {task.name}"
         current().begin(f"round {self.work.rounds + 1} on the cluster")
         demand_connection(self.client, doing)
+        stored: list[Any] = []
         try:
             futures, length = self.submit_round(task)
             n, size = len(futures), self.summands.get(task.name, np.inf)
-            by_tasks = (
-                n > 1 and n * size > DRIVER_SUM_BYTES and (task.apart != "answers" or task.waiting)
-            )
-            stored: list[Any] = []
+            by_tasks = n > 1 and n * size > DRIVER_SUM_BYTES
+            if task.apart in ("answers", "array"):
+                by_tasks = by_tasks and task.apart == "answers" and bool(task.waiting)
             if by_tasks or task.apart == "rows":
-                apart = (
-                    []
-                    if task.apart == "nothing"
-                    else [self.half_of(future, 0) for future in futures]
-                )
+                apart = [self.half_of(future, 0) for future in futures if task.apart != "nothing"]
                 sums = [self.half_of(future, 1) for future in futures]
                 if task.apart == "rows":
                     stored, apart = [ClusterRows.of(apart, self.rows, length)], []
@@ -162,7 +159,17 @@ class OnDask(Partitions):
         except Exception:
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
-        answers = Gathering(self.client, futures, doing, self.size_of_partition).answers()
+        # An array comes group by group.
+        groups = [[future] for future in futures] if task.apart == "array" else [futures]
+        answers_of = partial(Gathering, self.client, doing=doing, size=self.size_of_partition)
+        coming = itertools.chain.from_iterable(answers_of(group).answers() for group in groups)
+        if task.apart == "array":
+            with closing(ArrayByRows(self.rows[-1][1])) as by_rows:
+                answers = list(map(by_rows.take, coming))
+            stored = [by_rows.array]
+        else:
+            answers = list(coming)
+        received = bytes_of(answers) + (bytes_of(stored) if task.apart == "array" else 0)
         if by_tasks:
             rows, total = list(itertools.chain(*answers[:-1])), answers[-1]
         elif task.apart == "rows":
@@ -170,7 +177,7 @@ class OnDask(Partitions):
         else:
             rows, total = tree_sum(answers)
         took = time.perf_counter() - began
-        self.work += Work(rounds=1, received=bytes_of(answers), seconds=took)
+        self.work += Work(rounds=1, received=received, seconds=took)
         self.summands[task.name] = bytes_of(total)
         for key in list(self.sent)[: -ARRAYS_PER_PARTITION * max(len(self.rows), 1)]:
             self.sent.pop(key, None)

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import attrs
@@ -93,8 +93,23 @@ class PartitionedEntries:
         return Iterate(latent, numbers)
 
     def of(self, latent: LowRank) -> LazyEntryValues:
-        """The numbers of U V' here."""
-        return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=self.size)
+        """The numbers of U V' here.
+
+        Of a U that is a sum of stored rows times small matrices these matrices go over to V,
+        unless the rows of U themselves take fewer multiplications.
+        """
+        matrix: Any = latent.left
+        parts = [sharded_rows(latent)]
+        if isinstance(matrix, TallMatrix):
+            n_rows, width, n_stored = *matrix.shape, len(matrix.summands)
+            if (n_stored - 1) * self.size <= n_stored * n_rows * width:
+                parts = [
+                    PartValue(LowRank, (RowSharded(rows.array), latent.right @ factor.T))
+                    for rows, factor in matrix.summands
+                ]
+        numbers = (PartValue(Entries.of, (ENTRIES, part)) for part in parts)
+        total = reduce(lambda one, other: PartValue(operator.add, (one, other)), numbers)
+        return LazyEntryValues(total.function, total.arguments, size=self.size)
 
     def rows_of(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The answers, k numbers an item: they stay with the partitions if columns are fewer."""
@@ -298,10 +313,9 @@ def gram_product(matrix: Operator, block: Array) -> Array:
     return matrix.gram(block)
 
 
-def background_at(latent: LowRank, z: LazyEntryValues) -> PartValue:
+def background_at(latent: PartValue, z: LazyEntryValues) -> PartValue:
     """The cells of a partition's rows that are no entries, at Z with entry values z."""
-    background = PartAttribute("program.background")
-    return PartValue(ImplicitLoss.at, (background, sharded_rows(latent), z))
+    return PartValue(ImplicitLoss.at, (PartAttribute("program.background"), latent, z))
 
 
 @attrs.frozen(eq=False)
@@ -324,7 +338,7 @@ class PartitionedImplicitLoss:
 
     def at(self, latent: LowRank, z: LazyEntryValues) -> "PartitionedImplicitLossAt":
         """The background at Z, whose entries are z."""
-        return PartitionedImplicitLossAt(self.partitions, background_at(latent, z))
+        return PartitionedImplicitLossAt(self.partitions, background_at(sharded_rows(latent), z))
 
 
 @attrs.frozen(eq=False)

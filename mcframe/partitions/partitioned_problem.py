@@ -15,7 +15,7 @@ from mcframe.model.transforms import OffsetWithoutData
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, Part, Source, sharded_effects
-from mcframe.partitions.tall_matrix import sharded_rows
+from mcframe.partitions.tall_matrix import TallMatrix, sharded_rows
 from mcframe.storage.digest import digest_of
 
 
@@ -47,6 +47,13 @@ class PartitionedProblem(Problem):
         """Stored entries of all blocks, by what the data say."""
         data = self.partitions.source.data
         return sum(data.n_entries(p) for p in range(data.n_partitions))
+
+    def objective(self, latent: LowRank | Array, effects: Mapping[str, Array]) -> float:
+        """The objective at Z and the unpenalised numbers, by the partitions of its rows."""
+        if isinstance(latent, LowRank) and latent.shape[0] > latent.shape[1]:
+            left: Any = TallMatrix.of_array(self.partitions, latent.left)
+            latent = LowRank(left, latent.right)
+        return super().objective(latent, effects)
 
     def loss(self, latent: LowRank, effects: Mapping[str, Array]) -> float:
         """The losses of all blocks at Z and the unpenalised numbers."""

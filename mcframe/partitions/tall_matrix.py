@@ -91,11 +91,12 @@ class TallMatrix:
         """Stored rows as they are."""
         return cls(((rows, np.eye(rows.width)),), rows.partitions.rows[-1][1])
 
-    def similar(self, array: Any) -> "TallMatrix":
-        """An array with as many rows as such a matrix; what is one stays as it is."""
+    @classmethod
+    def of_array(cls, partitions: Partitions, array: Any) -> "TallMatrix":
+        """An array (n_rows x k) as such a matrix; what is one stays as it is."""
         if isinstance(array, TallMatrix):
             return array
-        return TallMatrix.of_rows(StoredRows(self.partitions, array, array.shape[1]))
+        return cls.of_rows(StoredRows(partitions, array, array.shape[1]))
 
     @property
     def partitions(self) -> Partitions:
@@ -110,9 +111,11 @@ class TallMatrix:
     @property
     def parts(self) -> PartValue:
         """The rows of each partition."""
-        stored, factors = zip(*self.summands, strict=True)
-        rows = PartValue(np.hstack, (tuple(RowSharded(rows.array) for rows in stored),))
-        return PartValue(operator.matmul, (rows, np.vstack(factors)))
+        products = (
+            PartValue(operator.matmul, (RowSharded(rows.array), factor))
+            for rows, factor in self.summands
+        )
+        return reduce(lambda one, other: PartValue(operator.add, (one, other)), products)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         """The matrix written out in this process."""
@@ -161,17 +164,17 @@ class TallMatrix:
 
     def __add__(self, other: Any) -> "TallMatrix":
         factors = dict(self.summands)
-        for rows, factor in self.similar(other).summands:
+        for rows, factor in TallMatrix.of_array(self.partitions, other).summands:
             factors[rows] = factors[rows] + factor if rows in factors else factor
         return TallMatrix(tuple(factors.items()), self.n_rows)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> "TallMatrix":
-        return self + -self.similar(other)
+        return self + -TallMatrix.of_array(self.partitions, other)
 
     def __rsub__(self, other: Any) -> "TallMatrix":
-        return self.similar(other) - self
+        return TallMatrix.of_array(self.partitions, other) - self
 
     @property
     def T(self) -> "TallMatrixTransposed":  # noqa: N802, as NumPy calls it
@@ -241,7 +244,7 @@ class TallMatrixTransposed:
 
     def __matmul__(self, other: Any) -> Array:
         """A'B."""
-        one, other = self.matrix, self.matrix.similar(other)
+        one, other = self.matrix, TallMatrix.of_array(self.matrix.partitions, other)
         if 0 in (one.shape[1], other.shape[1]):
             return np.zeros((one.shape[1], other.shape[1]))
         if one.is_exact and other.is_exact:
@@ -255,7 +258,8 @@ class TallMatrixTransposed:
 def columns_together(matrices: Sequence[Any]) -> TallMatrix:
     """The columns of all matrices in one."""
     like = next(matrix for matrix in matrices if isinstance(matrix, TallMatrix))
-    wide = [like.similar(matrix) for matrix in matrices if matrix.shape[1]] or [like]
+    tall = partial(TallMatrix.of_array, like.partitions)
+    wide = [tall(matrix) for matrix in matrices if matrix.shape[1]] or [like]
     ends = np.cumsum([matrix.shape[1] for matrix in wide])
     margins = [
         ((0, 0), (end - matrix.shape[1], ends[-1] - end))
@@ -297,18 +301,28 @@ def sharded_rows(latent: LowRank) -> PartValue:
     return PartValue(LowRank, (cut_by_rows(latent.left), latent.right))
 
 
+def settled(value: Any) -> Any:
+    """A value of attrs classes and tuples, the rows of tall matrices within it stored as such."""
+    return with_tall_matrices(value, lambda m: TallMatrix.of(m.partitions, np.asarray, m.parts))
+
+
 def written_out(value: Any) -> Any:
     """A value of attrs classes and tuples, tall matrices within it written out as arrays."""
+    return with_tall_matrices(value, np.asarray)
+
+
+def with_tall_matrices(value: Any, change: Callable[[TallMatrix], Any]) -> Any:
+    """A value of attrs classes and tuples, tall matrices within it changed."""
     if isinstance(value, TallMatrix):
-        return np.asarray(value)
+        return change(value)
     if isinstance(value, tuple):
-        return tuple(map(written_out, value))
+        return tuple(with_tall_matrices(part, change) for part in value)
     if not attrs.has(type(value)):
         return value
     kind: Any = type(value)
     fields = {name: getattr(value, name) for name in field_names(kind)}
-    arrays = {name: written_out(field) for name, field in fields.items()}
-    changed = {name: array for name, array in arrays.items() if array is not fields[name]}
+    parts = {name: with_tall_matrices(field, change) for name, field in fields.items()}
+    changed = {name: part for name, part in parts.items() if part is not fields[name]}
     return attrs.evolve(value, **changed) if changed else value
 
 
