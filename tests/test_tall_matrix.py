@@ -248,6 +248,10 @@ def test_products_with_other_shapes(here):
     assert turned.shape == (2, N_ROWS)
     np.testing.assert_allclose(np.asarray(turned.T).T, small @ array.T)
     np.testing.assert_allclose(array[:, :2].T @ tall, array[:, :2].T @ array)
+    total = array.copy()
+    total += tall
+    assert isinstance(total, TallMatrix)
+    np.testing.assert_allclose(np.asarray(np.float64(2.0) * tall - total), 0.0, atol=1e-14)
     nothing = tall[:, np.zeros(WIDTH, dtype=bool)]
     assert (nothing.T @ tall).shape == (0, WIDTH)
     assert np.asarray(nothing).shape == (N_ROWS, 0)

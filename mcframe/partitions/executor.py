@@ -295,6 +295,10 @@ class Partitions(ABC):
         """The rows of each partition."""
         return [self.source.data.rows(p) for p in range(self.source.data.n_partitions)]
 
+    def within_reach(self, rows: Any, width: int) -> Any:
+        """Stored rows of so many columns, elsewhere if they could be lost with much work."""
+        return rows
+
     @cached_property
     def stored_rows(self) -> "WeakSet[Any]":
         """The rows that are held here and still in use."""

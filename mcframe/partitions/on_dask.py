@@ -15,6 +15,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError, warn_caller
+from mcframe.contracts.limits import STORED_NUMBERS
 from mcframe.contracts.sent import Broadcast, fresh_key
 from mcframe.partitions.cluster import (
     ANSWER_SECONDS,
@@ -54,6 +55,9 @@ from mcframe.runtime.work import Work
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 INLINE_BYTES, ARRAYS_PER_PARTITION = 4_096, 48
+# Rows that took more rounds in turn are brought here: else all of these would be repeated for rows
+# of a worker that dies.
+MOST_DEPTH = 16
 # Rounds after which it is asked anew which workers there are, for those that joined late.
 REFRESH_ROUNDS = 25
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
@@ -72,19 +76,23 @@ class Slot:
 class ClusterRows:
     """Rows with the workers: those of the partitions of each group as one list, a future.
 
-    Where a worker dies the scheduler computes them again, from what they were computed from.
+    Where a worker dies the scheduler computes them again from what they were computed from. The
+    ``depth`` is the number of rounds in turn that this takes.
     """
 
     groups: tuple[tuple[tuple[int, ...], int, Any], ...]  # the first rows, the last one, a future
+    depth: int
 
     @classmethod
-    def of(cls, futures: list[Any], rows: list[tuple[int, int]], length: int) -> "ClusterRows":
+    def of(
+        cls, futures: list[Any], rows: list[tuple[int, int]], length: int, depth: int
+    ) -> "ClusterRows":
         """Rows of groups of so many partitions; the last one may have fewer."""
         groups = []
         for k, future in enumerate(futures):
             firsts, lasts = zip(*rows[k * length : (k + 1) * length], strict=True)
             groups.append((firsts, lasts[-1], future))
-        return cls(tuple(groups))
+        return cls(tuple(groups), depth)
 
     def slots(self, arrays: list[Any], rows: tuple[int, int]) -> "RowsOfGroups":
         """The places of the groups that have some of these rows among ``arrays``."""
@@ -154,7 +162,8 @@ class OnDask(Partitions):
                 apart = [self.half_of(future, 0) for future in futures if task.apart != "nothing"]
                 sums = [self.half_of(future, 1) for future in futures]
                 if task.apart == "rows":
-                    stored, apart = [ClusterRows.of(apart, self.rows, length)], []
+                    depth = 1 + deepest(task)
+                    stored, apart = [ClusterRows.of(apart, self.rows, length, depth)], []
                 futures = [*apart, self.root_of(sums)] if by_tasks else sums
         except Exception:
             demand_connection(self.client, doing)  # which may be lost meanwhile
@@ -182,6 +191,18 @@ class OnDask(Partitions):
         for key in list(self.sent)[: -ARRAYS_PER_PARTITION * max(len(self.rows), 1)]:
             self.sent.pop(key, None)
         return stored or aligned(rows), aligned(total)
+
+    def within_reach(self, rows: ClusterRows, width: int) -> Any:
+        """Rows, brought here where a worker's death would repeat many rounds and memory allows."""
+        if rows.depth <= MOST_DEPTH or self.rows[-1][1] * width > STORED_NUMBERS:
+            return rows
+        with closing(ArrayByRows(self.rows[-1][1])) as by_rows:
+            for _, _, future in rows.groups:
+                doing = "a round that brings rows here"
+                gathering = Gathering(self.client, [future], doing, self.size_of_partition)
+                by_rows.take((gathering.answers()[0], None))
+        self.work += Work(received=by_rows.array.nbytes)
+        return by_rows.array
 
     def submit_round(self, task: Round) -> tuple[list[Any], int]:
         """The answers of all groups of partitions, as futures, and the length of a group."""
@@ -308,6 +329,19 @@ class OnDask(Partitions):
                 self.client.run(
                     drop_cache, key, on_error="ignore", callback_timeout=ANSWER_SECONDS
                 )
+
+
+def deepest(task: Round) -> int:
+    """The number of rounds in turn that the rows within a task were computed by."""
+    depths = [0]
+
+    def visit(array: Any) -> Any:
+        if isinstance(array, RowSharded) and isinstance(array.array, ClusterRows):
+            depths.append(array.array.depth)
+        return array
+
+    with_arrays(task, visit)
+    return max(depths)
 
 
 def identity(value: Any) -> Any:

@@ -39,7 +39,8 @@ class StoredRows:
         others = tuple(partitions.stored_rows)
         asked = PartValue(question, arguments), tuple(RowSharded(o.array) for o in others)
         array, (square, *crossed) = partitions.stored_rows_and_sum(rows_and_products, *asked)
-        rows = cls(partitions, array, square.shape[0])
+        width = square.shape[0]
+        rows = cls(partitions, partitions.within_reach(array, width), width)
         rows.products[rows] = square
         for other, product in zip(others, crossed, strict=True):
             rows.products[other], other.products[rows] = product, product.T
@@ -74,8 +75,6 @@ class TallMatrix:
     summands: tuple[tuple[StoredRows, Array], ...]
     n_rows: int
 
-    # Of NumPy's arrays times this the product is ours.
-    __array_ufunc__ = None
     ndim = 2
     dtype = np.dtype(np.float64)
 
@@ -127,6 +126,12 @@ class TallMatrix:
         if function not in FUNCTIONS:
             return NotImplemented
         return FUNCTIONS[function](*arguments, **options)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """Arrays, and NumPy's numbers, on the left of an operator; ``+=`` gives such a matrix."""
+        if method != "__call__" or ufunc not in REFLECTED or operands[1] is not self:
+            return NotImplemented
+        return getattr(self, REFLECTED[ufunc])(operands[0])
 
     def map(self, change: Callable[[Array], Array]) -> "TallMatrix":
         """The sum with another small matrix for each of the stored rows."""
@@ -282,6 +287,13 @@ def array_equal(one: Any, other: Any) -> bool:
     )
 
 
+# The operators of what stands on the left of one.
+REFLECTED = {
+    np.add: "__radd__",
+    np.subtract: "__rsub__",
+    np.multiply: "__rmul__",
+    np.matmul: "__rmatmul__",
+}
 # What stands in the place of NumPy's functions.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.hstack: columns_together,
