@@ -242,6 +242,19 @@ def test_a_small_large_table(tmp_path, sweeps, status):
     assert [file.name for file in tmp_path.iterdir()] == ["table"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.slow(seconds=35)
+def test_large_tables_write_their_part_of_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- large tables: begin -->\n<!-- large tables: end -->\n")
+    command = [sys.executable, FOLDER / "large_tables.py", "--page", page, "--sizes", "2e4"]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
+    assert [row[1].strip() for row in rows] == ["reading", "---", "fit", "posterior"]
+    assert all(len(row) == 7 for row in rows)
+    assert "gap " in page.read_text()
+
+
 def test_sizes_are_read_with_their_units(script):
     large = script("large_tables")
     assert [large.in_bytes(size) for size in ("6GB", "1e3", "2.5mb")] == [6e9, 1e3, 2.5e6]

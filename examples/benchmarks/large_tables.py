@@ -8,8 +8,12 @@ wanted; so the peaks of both are told, looked at ten times a second: ``RssAnon``
 
     python examples/benchmarks/large_tables.py --entries 1e8 --memory 6GB
     python examples/benchmarks/large_tables.py --entries 1e8 --workers 2 --memory 5GB [--sweeps 2]
+    python examples/benchmarks/large_tables.py --page docs/partitions.md [--sizes 1e7 1e8]
 
-With ``--sweeps`` it is so many sweeps of the posterior of ten factors instead of a fit.
+With ``--sweeps`` it is so many sweeps of the posterior of ten factors instead of a fit. ``--page``
+measures fits, and ten sweeps of posteriors, of several sizes in one process of 6 GB and on two
+workers of 5 GB, and writes a table of them into the page; of 1e7 and 1e8 entries it takes a
+quarter of an hour.
 ``--folder`` is where the table and what does not fit into memory go, some 75 bytes for each entry;
 a table that is there is read, and not written again.
 """
@@ -25,6 +29,7 @@ import threading
 import time
 
 import numpy as np
+from pages import markdown, write_part
 
 import mcframe as mc
 from mcframe import datasets
@@ -33,6 +38,8 @@ N_COLUMNS, RANK, NOISE, OBSERVED = 2000, 10, 0.5, 0.05
 PIECE = 20_000  # rows that are drawn at a time
 UNITS = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
 WATCHED = ("RssAnon", "RssFile", "VmHWM")
+# The part of the page, and what a posterior and two workers are measured with.
+PART, SWEEPS, WORKERS = "large tables", 10, 2
 
 
 def n_rows_of(n_entries):
@@ -79,7 +86,7 @@ def answer(table, options):
     else:
         made = mc.fit(model_for(table), table, tol=options.tol, progress=True)
         made_by = f"{made.history[-1].iteration} iterations, rank {made.rank}"
-        told = f"gap {made.gap:.1e} after {made_by}"
+        told = f"gap {made.gap:.1e} after {made_by}, {made.history[-1].work.rounds} rounds"
     return {"status": made.status, "told": told}
 
 
@@ -167,6 +174,46 @@ def report(options, folder):
         print(f"| {k} | " + " | ".join(f"{own[what]:.2f}" for what in WATCHED) + " |")
 
 
+def line_of(options, folder, sweeps):
+    """The line of the page for a reading of a table, and what was said of it."""
+    one, answers, line = argparse.Namespace(**vars(options)), [], []
+    for one.workers, one.memory in ((0, 6e9), (WORKERS, 5e9)):
+        one.sweeps = sweeps
+        said, peaks = measured(one, folder)
+        answers.append(said["told"])
+        # The process that fits has begun first, then the workers; helpers of Dask are small.
+        driver, *others = (own["RssAnon"] for own in peaks.values())
+        line.append(f"{said['seconds']:.0f}")
+        if one.workers:
+            line.append(", ".join(f"{of:.1f}" for of in sorted(others)[-WORKERS:]) + " GB")
+        line.append(f"{driver:.1f} GB")
+    assert answers[0] == answers[1], answers
+    return [f"{said['entries']:.1e}", "posterior" if sweeps else "fit", *line], answers[0]
+
+
+def page_part(options, folder):
+    """The table of the page, of tables of several sizes, and what came out of them."""
+    header = ["entries", "reading", "seconds, one process", "its memory"]
+    header += ["seconds, two workers", "memory of each worker", "of the driver"]
+    lines, answers = [], []
+    for n_entries in options.sizes:
+        place = folder / f"{n_entries:g}"
+        place.mkdir(exist_ok=True)
+        written(place / "table", n_entries)
+        for sweeps in (0, SWEEPS):
+            line, said = line_of(options, place, sweeps)
+            lines.append(line)
+            answers += [] if sweeps else [said]
+    said = "; ".join(answers)
+    return [
+        f"Fits to {options.tol:g}, and {SWEEPS} sweeps of posteriors of {RANK} factors. In one"
+        " process and on two workers answers were the same, of the fits in the order of the"
+        f" table: {said}.",
+        "",
+        *markdown(header, lines),
+    ]
+
+
 def main():
     """Read the options, and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -176,6 +223,8 @@ def main():
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--sweeps", type=int, default=0, help="of the posterior; 0: a fit")
     parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--page", type=pathlib.Path, help="the page to write a table into")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e7, 1e8], help="of the page")
     parser.add_argument("--fit", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fit:
@@ -184,7 +233,10 @@ def main():
     with tempfile.TemporaryDirectory() as fresh:
         folder = options.folder or pathlib.Path(fresh)
         folder.mkdir(parents=True, exist_ok=True)
-        report(options, folder)
+        if options.page is None:
+            report(options, folder)
+        else:
+            write_part(options.page, PART, page_part(options, folder))
 
 
 def in_bytes(size):

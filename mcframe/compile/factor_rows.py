@@ -20,8 +20,8 @@ STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 # Rows of factors are moved by steps whose matrices are in single precision where these have so
 # many rows in the mean: smaller ones take no longer in double precision.
 LEAST_SINGLE_ORDER = 32
-# Rows in partitions are shortened one by one up to so many: of each of them 24 derivatives are in
-# one place, 0.4 GB.
+# Rows in partitions are shortened one by one up to so many: what a certificate holds of them takes
+# 1 GB then.
 MOST_TAPERED_ROWS = 2_000_000
 
 

@@ -11,7 +11,9 @@ from mcframe.backends import Alternating, Eligibility, FirstOrder, Outcome, Sett
 from mcframe.backends.alternating import INITIAL_COLUMNS
 from mcframe.backends.row_space import RowSpace
 from mcframe.compile import Program, demand_determined
+from mcframe.compile.factor_rows import MOST_TAPERED_ROWS
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
+from mcframe.contracts.limits import STORED_NUMBERS
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import as_given, is_word
 from mcframe.fitting.fit import resumed
@@ -46,6 +48,9 @@ from mcframe.runtime.work import in_bytes
 
 # The share of the available memory that compiled partitions may take between rounds.
 COMPILED_MEMORY_SHARE = 0.3
+# Numbers for each row that a certificate holds where it shortens rows of a gradient: 0.5 GB of a
+# million rows.
+TAPERED_NUMBERS = 60
 
 
 def read_partitions(data: Any) -> PartitionedData:
@@ -94,13 +99,15 @@ def fit_partitions(
             block.name: np.flatnonzero(block_loss.effects.fixed)
             for block, block_loss in zip(model.blocks, loss.block_losses, strict=True)
         }
-        space = None
+        point, space = written_out(fit.point), None
+        # Of rows that fit into memory the bits are those of a table there.
+        few = point.latent.left.size <= STORED_NUMBERS
+        latent = (point if few else fit.point).latent
         with suppress(ModelError):  # without it a question about new rows raises an error
-            space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
+            space = RowSpace.of(problem, latent, fit.effects, fit.point.dual, infinite)
         # Parts that are compiled, and what a cluster was sent, are not kept as long as the fit.
         rested: Any = problem.partitions.bound_to(problem.partitions.source)
         problem = attrs.evolve(problem, partitions=rested)
-        point = written_out(fit.point)
         return attrs.evolve(fit, problem=problem, point=point, kept=CompactState(space, notes))
 
 
@@ -163,10 +170,11 @@ class PartitionsExplanation:
         What each partition takes compiled, with the numbers at its entries: by the classes of
         its blocks, their weights and offsets as far as the data tell of them.
     driver_bytes : int
-        Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns.
+        Factors, their steps and the Lanczos vectors of a certificate, with ``width`` columns. If
+        there are more rows than columns, rows of factors are with the partitions until the end.
     round_bytes : int
-        What travels at most in a round: both factors to the partitions, and normal equations of
-        a slab of columns back, added up on the way where they are large.
+        What travels at most in a round: factors to the partitions, but rows that are there, and
+        normal equations of a slab of columns back, added up on the way where they are large.
     width : int
         The columns of the factors for which sizes are estimated; they grow with it.
     """
@@ -220,15 +228,19 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
         for block in model.blocks
         if block.name in data.blocks
     )
-    lines = data.n_items + n_columns
-    lanczos = 600 * min(data.n_items, n_columns)
+    n_rows, lanczos = data.n_items, 600 * min(data.n_items, n_columns)
+    # Rows of factors stay with their partitions if they are more than the columns, until the end.
+    stay = n_rows > n_columns
+    of_rows = INITIAL_COLUMNS if stay else 12 * INITIAL_COLUMNS
+    if n_rows <= MOST_TAPERED_ROWS and not any(block.bias for block in model.blocks):
+        of_rows = max(of_rows, TAPERED_NUMBERS)
     slab = min(n_columns * bytes_of_equations(INITIAL_COLUMNS), EQUATION_BYTES)
     sums = bytes_to_driver(n_partitions, slab)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
-        8 * (12 * lines * INITIAL_COLUMNS + lanczos)
+        8 * (of_rows * n_rows + 12 * n_columns * INITIAL_COLUMNS + lanczos)
         + max(sums_in_memory(n_partitions) * slab, sums),
-        8 * INITIAL_COLUMNS * (data.n_items + n_partitions * n_columns) + sums,
+        8 * INITIAL_COLUMNS * (n_partitions * n_columns + (0 if stay else n_rows)) + sums,
     )
