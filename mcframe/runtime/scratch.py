@@ -185,8 +185,8 @@ class Scratch:
         """The error of a full disk."""
         free = shutil.disk_usage(self.place).free
         return BackendError(
-            f"no room in folder {self.place!r}: compiled partitions that do not fit into memory"
-            f" need {n_bytes} bytes there, and {free} are free; make room, or {OTHER_FOLDER}"
+            f"no room in folder {self.place!r}: what does not fit into memory"
+            f" needs {n_bytes} bytes there, and {free} are free; make room, or {OTHER_FOLDER}"
         )
 
     def opened(self) -> IO[bytes]:
@@ -196,8 +196,8 @@ class Scratch:
                 self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115
             except OSError as error:
                 raise BackendError(
-                    f"folder {self.place!r} cannot hold compiled partitions ({error.strerror});"
-                    f" {OTHER_FOLDER}"
+                    f"folder {self.place!r} cannot hold what does not fit into memory"
+                    f" ({error.strerror}); {OTHER_FOLDER}"
                 ) from error
         return self.file
 
