@@ -66,10 +66,9 @@ class TallMatrix:
     """A matrix (n_rows x k), the sum of stored rows times small matrices.
 
     It does what NumPy's arrays do as far as that is linear algebra: products with small matrices,
-    ``A.T @ B`` of two of these, sums, multiples of columns, ``np.hstack``, and ``qr``, ``svd`` and
-    ``norm`` of ``np.linalg``. No row comes to this process: products of columns are those of
-    stored rows, which are known, or a round where digits would cancel. As an array it is written
-    out.
+    ``A.T @ B`` of two of these, sums, multiples of columns, ``np.hstack``, and ``qr`` and ``svd``
+    of ``np.linalg``. No row comes to this process: products of columns are those of stored rows,
+    which are known, or a round where digits would cancel. As an array it is written out.
     """
 
     summands: tuple[tuple[StoredRows, Array], ...]
