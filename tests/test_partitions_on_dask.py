@@ -310,6 +310,21 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
         )
 
 
+def test_rows_that_took_many_rounds_are_brought_here(client, monkeypatch):
+    """Where a worker's death would repeat these: the same bits, and more bytes that come back."""
+    model, data = model_of(*KIND), data_of()
+    work = []
+    for depth in (64, 2):
+        monkeypatch.setattr(on_dask, "MOST_DEPTH", depth)
+        fit = mc.fit(model, data, **BUDGET)
+        work.append((bits(fit), fit.history[-1].work.received))
+    assert work[0][0] == work[1][0]
+    assert work[1][1] > work[0][1]
+    monkeypatch.setattr(on_dask, "STORED_NUMBERS", 10)
+    fit = mc.fit(model, data, **BUDGET)
+    assert (bits(fit), fit.history[-1].work.received) == work[0], "large ones stay where they are"
+
+
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
     from mcframe.compile import Entries

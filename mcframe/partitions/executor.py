@@ -295,14 +295,14 @@ class Partitions(ABC):
         """The rows of each partition."""
         return [self.source.data.rows(p) for p in range(self.source.data.n_partitions)]
 
-    def within_reach(self, rows: Any, width: int) -> Any:
-        """Stored rows of so many columns, elsewhere if they could be lost with much work."""
-        return rows
-
     @cached_property
     def stored_rows(self) -> "WeakSet[Any]":
         """The rows that are held here and still in use."""
         return WeakSet()
+
+    @abstractmethod
+    def secure(self, rows: Any) -> None:
+        """See to it that stored rows are not lost with much work."""
 
     @cached_property
     def waiting(self) -> list[DeferredSum]:
@@ -463,6 +463,9 @@ class OneByOne(Partitions):
     def bound_to(self, source: Source) -> "OneByOne":
         """An executor of another source, whose parts are kept in the place of these."""
         return OneByOne(source, self.kept, self.work)
+
+    def secure(self, rows: Any) -> None:
+        """Nothing: rows in this process are lost with it alone."""
 
     def forget(self, value: Any) -> None:
         """Drop nothing: in one process nothing is sent."""

@@ -48,6 +48,7 @@ from mcframe.partitions.part import (
     for_rows,
     with_arrays,
 )
+from mcframe.partitions.tall_matrix import StoredRows
 from mcframe.runtime.machine import thread_limit
 from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch
@@ -57,7 +58,7 @@ from mcframe.runtime.work import Work
 INLINE_BYTES, ARRAYS_PER_PARTITION = 4_096, 48
 # Rows that took more rounds in turn are brought here: else all of these would be repeated for rows
 # of a worker that dies.
-MOST_DEPTH = 16
+MOST_DEPTH = 64
 # Rounds after which it is asked anew which workers there are, for those that joined late.
 REFRESH_ROUNDS = 25
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
@@ -192,17 +193,21 @@ class OnDask(Partitions):
             self.sent.pop(key, None)
         return stored or aligned(rows), aligned(total)
 
-    def within_reach(self, rows: ClusterRows, width: int) -> Any:
-        """Rows, brought here where a worker's death would repeat many rounds and memory allows."""
-        if rows.depth <= MOST_DEPTH or self.rows[-1][1] * width > STORED_NUMBERS:
-            return rows
-        with closing(ArrayByRows(self.rows[-1][1])) as by_rows:
-            for _, _, future in rows.groups:
-                doing = "a round that brings rows here"
-                gathering = Gathering(self.client, [future], doing, self.size_of_partition)
-                by_rows.take((gathering.answers()[0], None))
-        self.work += Work(received=by_rows.array.nbytes)
-        return by_rows.array
+    def secure(self, rows: StoredRows) -> None:
+        """Bring all rows here where a worker's death would repeat many rounds, if they are few."""
+        few = self.rows[-1][1] * rows.width <= STORED_NUMBERS
+        if not few or rows.array.depth <= MOST_DEPTH:
+            return
+        for stored in self.stored_rows:
+            if not isinstance(stored.array, ClusterRows):
+                continue
+            with closing(ArrayByRows(self.rows[-1][1])) as by_rows:
+                for _, _, future in stored.array.groups:
+                    doing = "a round that brings rows here"
+                    gathering = Gathering(self.client, [future], doing, self.size_of_partition)
+                    by_rows.take((gathering.answers()[0], None))
+            stored.array = by_rows.array
+            self.work += Work(received=stored.array.nbytes)
 
     def submit_round(self, task: Round) -> tuple[list[Any], int]:
         """The answers of all groups of partitions, as futures, and the length of a group."""
@@ -258,8 +263,11 @@ class OnDask(Partitions):
 
     def slot(self, array: Any, arrays: list[Any], group: int, rows: tuple[int, int]) -> Any:
         """The rows of an array for a group, or their place among those that are futures."""
-        if isinstance(array, RowSharded) and isinstance(array.array, ClusterRows):
-            return RowSharded(array.array.slots(arrays, rows))
+        if isinstance(array, RowSharded) and isinstance(array.array, StoredRows):
+            held = array.array.array
+            if isinstance(held, ClusterRows):
+                return RowSharded(held.slots(arrays, rows))
+            array = RowSharded(held)
         if isinstance(array, RowSharded):
             shard = self.slot_of(array.array, array.of(*rows), arrays, group)
             return attrs.evolve(array, array=shard, start=rows[0])
@@ -336,8 +344,8 @@ def deepest(task: Round) -> int:
     depths = [0]
 
     def visit(array: Any) -> Any:
-        if isinstance(array, RowSharded) and isinstance(array.array, ClusterRows):
-            depths.append(array.array.depth)
+        if isinstance(array, RowSharded) and isinstance(array.array, StoredRows):
+            depths.append(getattr(array.array.array, "depth", 0))
         return array
 
     with_arrays(task, visit)

@@ -104,7 +104,7 @@ class PartitionedEntries:
             n_rows, width, n_stored = *matrix.shape, len(matrix.summands)
             if (n_stored - 1) * self.size <= n_stored * n_rows * width:
                 parts = [
-                    PartValue(LowRank, (RowSharded(rows.array), latent.right @ factor.T))
+                    PartValue(LowRank, (RowSharded(rows), latent.right @ factor.T))
                     for rows, factor in matrix.summands
                 ]
         numbers = (PartValue(Entries.of, (ENTRIES, part)) for part in parts)

@@ -19,11 +19,12 @@ from mcframe.partitions.part import PartAttribute, PartValue, RowSharded, field_
 LARGEST_CANCELLATION = 30.0
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class StoredRows:
     """Rows that an executor holds (n_rows x width), with what is known of their products.
 
-    ``array`` is what tasks cut by rows. ``products`` has K'L for these rows K and others L.
+    ``array`` is where they are: an array, or what an executor has in its place. ``products`` has
+    K'L for these rows K and others L.
     """
 
     partitions: Partitions
@@ -37,20 +38,25 @@ class StoredRows:
     ) -> "StoredRows":
         """The answers to a question, and their products with all rows that are in use."""
         others = tuple(partitions.stored_rows)
-        asked = PartValue(question, arguments), tuple(RowSharded(o.array) for o in others)
+        asked = PartValue(question, arguments), tuple(map(RowSharded, others))
         array, (square, *crossed) = partitions.stored_rows_and_sum(rows_and_products, *asked)
-        width = square.shape[0]
-        rows = cls(partitions, partitions.within_reach(array, width), width)
+        rows = cls(partitions, array, square.shape[0])
         rows.products[rows] = square
         for other, product in zip(others, crossed, strict=True):
             rows.products[other], other.products[rows] = product, product.T
         partitions.stored_rows.add(rows)
+        partitions.secure(rows)
         return rows
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Rows of one partition, where they are in this process."""
+        block: Array = self.array[rows]
+        return block
 
     def product_with(self, other: "StoredRows") -> Array:
         """K'L for other rows L, by a round where it is not known."""
         if other not in self.products:
-            pair = RowSharded(self.array), RowSharded(other.array)
+            pair = RowSharded(self), RowSharded(other)
             product = self.partitions.sum(product_of_columns, *pair)
             self.products[other], other.products[self] = product, product.T
         return self.products[other]
@@ -110,7 +116,7 @@ class TallMatrix:
     def parts(self) -> PartValue:
         """The rows of each partition."""
         products = (
-            PartValue(operator.matmul, (RowSharded(rows.array), factor))
+            PartValue(operator.matmul, (RowSharded(rows), factor))
             for rows, factor in self.summands
         )
         return reduce(lambda one, other: PartValue(operator.add, (one, other)), products)
