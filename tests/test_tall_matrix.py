@@ -4,17 +4,21 @@ import operator
 import shutil
 from contextlib import closing
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.compile import compile_problem, factor_rows, n_tapered_rows, scaling_costs
 from mcframe.contracts.arrays import svd
 from mcframe.contracts.errors import BackendError
 from mcframe.numerics.operators import LowRank, orthogonal_factors, thin_qr
-from mcframe.partitions import executor, tall_matrix
+from mcframe.partitions import executor, fit_partitions, tall_matrix
+from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.executor import OneByOne
+from mcframe.partitions.fit_partitions import executor_for
 from mcframe.partitions.part import RowSharded, Source
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.partitions.tall_matrix import TallMatrix, written_out
@@ -215,6 +219,46 @@ def test_rows_come_to_the_fitting_process_at_the_end_alone(bias, monkeypatch):
     assert fit.status == "certified"
     assert isinstance(fit.latent.left, np.ndarray)
     assert set(written) == {len(ended)}, "after the last certificate"
+
+
+def test_new_rows_of_large_fits_are_those_of_small_ones(monkeypatch):
+    """Where the rows of U are too many for one place, what new rows need is said by partitions."""
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(2.0)])
+    small = mc.fit(model, table(), tol=1e-6)
+    monkeypatch.setattr(fit_partitions, "STORED_NUMBERS", 0)
+    large = mc.fit(model, table(), tol=1e-6)
+    new = {"x": table().data["x"][:3]}
+    np.testing.assert_allclose(
+        large.predict_rows("x", new), small.predict_rows("x", new), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("n_partitions", [0, 4])
+def test_many_rows_in_partitions_are_not_shortened(n_partitions, monkeypatch):
+    monkeypatch.setattr(factor_rows, "MOST_TAPERED_ROWS", 0)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(2.0)])
+    data = table()
+    if n_partitions:
+        program = bind_partitions(model, executor_for(model, data, None))[1]
+    else:
+        program = compile_problem(mc.Problem.bind(model, data.data))
+    program = program.with_storage_for(in_factors=True)
+    program = attrs.evolve(program, entries=program.entries.with_form(True, 0))
+    n_rows = 0 if n_partitions else program.shape[0]
+    assert n_tapered_rows(program) == n_rows
+    rng = np.random.default_rng(7)
+    at = program.evaluate(LowRank(*(rng.standard_normal((n, 2)) for n in program.shape)))
+    gradient = at.entry_gradients
+    costs = scaling_costs(program, at, [(gradient, gradient)])
+    assert costs.linear.shape == (1, n_rows + program.shape[1])
+    shares = rng.uniform(0.0, 0.5, (program.shape[1], 1))
+    none = np.zeros((0, 1))
+    less = program.entries.less(gradient, [(gradient, gradient)], none, shares)
+    zeros = np.zeros((program.shape[0], 1))
+    same = program.entries.less(gradient, [(gradient, gradient)], zeros, shares)
+    assert program.entries.norm(less) == program.entries.norm(same) > 0.0
+    fit = mc.fit(model, data.data if not n_partitions else data, tol=1e-6)
+    assert fit.status == "certified"
 
 
 def test_rows_in_files_change_no_bit(monkeypatch):

@@ -364,9 +364,7 @@ def unexplained_gradients(
 
 
 def scaling_costs(
-    program: Program,
-    evaluation: Evaluation,
-    parts: Sequence[tuple[Any, Any]],
+    program: Program, evaluation: Evaluation, parts: Sequence[tuple[Any, Any]]
 ) -> ScalingCosts:
     """The increase of F* of the gradient at z where shares of some parts are taken off.
 

@@ -194,7 +194,7 @@ class ThinIterates(Iterates):
         """Through factors of the difference that are small where it is."""
         self.moved = low_rank_difference(self.new, self.now)
         cross = inner(self.moved, self.last) if theta else 0.0
-        return inner(self.moved, self.moved), cross
+        return self.moved.squared_length, cross
 
     def moved_columns(self, columns: slice, theta: float) -> Array:
         """The columns of trial - Y, from factors of small differences."""

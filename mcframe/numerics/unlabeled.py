@@ -134,9 +134,7 @@ class QuadraticCells(ImplicitCells):
 
     def squares(self, latent: LowRank) -> float:
         """The sum over all cells, without the constants."""
-        both = self.minus_centre(latent)
-        grams = (both.left.T @ both.left) * (both.right.T @ both.right)
-        return 0.5 * self.weight * float(np.sum(grams))
+        return 0.5 * self.weight * self.minus_centre(latent).squared_length
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or over each column."""
@@ -194,8 +192,7 @@ class QuadraticCellsAt(ImplicitCellsAt):
 
     def curvature_along(self, after: "QuadraticCellsAt", moved: LowRank, z: Array) -> float:
         """The weighted squares of D but for its entries."""
-        squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
-        return self.uniform.weight * (squares - float(np.dot(z, z)))
+        return self.uniform.weight * (moved.squared_length - float(np.dot(z, z)))
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """The sum of ``t centre + t^2 / (2 weight) - constant``, by Gram matrices again.

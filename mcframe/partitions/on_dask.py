@@ -156,9 +156,10 @@ class OnDask(Partitions):
         try:
             futures, length = self.submit_round(task)
             n, size = len(futures), self.summands.get(task.name, np.inf)
-            by_tasks = n > 1 and n * size > DRIVER_SUM_BYTES
-            if task.apart in ("answers", "array"):
-                by_tasks = by_tasks and task.apart == "answers" and bool(task.waiting)
+            has_sums = task.apart in ("nothing", "halves", "rows") or (
+                task.apart == "answers" and bool(task.waiting)
+            )
+            by_tasks = n > 1 and n * size > DRIVER_SUM_BYTES and has_sums
             if by_tasks or task.apart == "rows":
                 apart = [self.half_of(future, 0) for future in futures if task.apart != "nothing"]
                 sums = [self.half_of(future, 1) for future in futures]
@@ -198,16 +199,9 @@ class OnDask(Partitions):
         few = self.rows[-1][1] * rows.width <= STORED_NUMBERS
         if not few or rows.array.depth <= MOST_DEPTH:
             return
-        for stored in self.stored_rows:
-            if not isinstance(stored.array, ClusterRows):
-                continue
-            with closing(ArrayByRows(self.rows[-1][1])) as by_rows:
-                for _, _, future in stored.array.groups:
-                    doing = "a round that brings rows here"
-                    gathering = Gathering(self.client, [future], doing, self.size_of_partition)
-                    by_rows.take((gathering.answers()[0], None))
-            stored.array = by_rows.array
-            self.work += Work(received=stored.array.nbytes)
+        for stored in tuple(self.stored_rows):
+            if isinstance(stored.array, ClusterRows):
+                stored.array = self.concatenate(np.asarray, RowSharded(stored))
 
     def submit_round(self, task: Round) -> tuple[list[Any], int]:
         """The answers of all groups of partitions, as futures, and the length of a group."""
