@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -106,9 +107,10 @@ def compared(out, *arguments):
     return json.loads((out / "results.json").read_text()), table, said
 
 
-def test_the_page_of_scaling_has_a_place_for_each_part_of_growth(script):
+def test_the_page_of_scaling_has_a_place_for_each_part(script):
     text = script("pages").SCALING.read_text(encoding="utf-8")
-    for part in script("growth").PARTS:
+    long = script("large_tables").KINDS["long"]
+    for part in (*script("growth").PARTS, long.part, "accelerator", "times"):
         begin, end = f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
         assert text.index(begin) < text.index("\n| ", text.index(begin)) < text.index(end)
 
@@ -129,6 +131,14 @@ def test_costs_are_measured_in_processes_of_their_own(script):
     (row,) = list(script("growth").wide((140,)))[2:]
     columns, seconds, _ = row.strip("| ").split(" | ")
     assert (columns, 0.0 < float(seconds) < 30.0) == ("140", True)
+
+
+@pytest.mark.slow(seconds=20)
+def test_fits_and_their_peer_are_measured_beside_busy_processes(script):
+    rows = [row.strip("| ").split(" | ") for row in script("growth").busy((0, 1), quick=True)]
+    assert rows[0][-1] == "cmfrec als_chol"
+    assert [row[0] for row in rows[2:]] == ["0", "1"]
+    assert all(0.0 < float(second) < 30.0 for row in rows[2:] for second in row[1:])
 
 
 @pytest.mark.slow(seconds=4)
@@ -191,6 +201,26 @@ def test_the_loops_are_measured_beside_their_bounds():
     assert all(float(row.split("|")[-2]) > 0 for row in loops)
 
 
+def test_an_accelerator_is_estimated_from_what_a_fit_moves_and_computes(script, monkeypatch):
+    kernels, rng = script("kernels"), np.random.default_rng(0)
+    rows, columns = np.divmod(np.sort(rng.choice(300 * 200, 4000, replace=False)), 200)
+    pattern = kernels.Pattern.of((300, 200), rows, columns)
+    fit = {"iterations": 3, "products": 800, "seconds": 1.0}
+    monkeypatch.setattr(kernels.ledger, "latest", lambda *_: ("abcd", fit))
+    lines = list(kernels.accelerator_lines(pattern, rows, columns, 1, rng))
+    table = [line.strip("| ").split(" | ") for line in lines if line[0:2] == "| "][2:]
+    names, estimates = [row[0] for row in table], [float(row[-2]) / 1e3 for row in table]
+    assert names == [*kernels.OF_AN_ITERATION, kernels.LANCZOS, kernels.CHOLESKY]
+    # Each loop takes the longer of both times, and an iteration or a block takes it so often.
+    bytes_of_entries = 16 * 4000 + 8 * 10 * 500
+    assert estimates[0] == pytest.approx(bytes_of_entries / 1.5e12, rel=0.1)
+    total = (
+        3 * (2 * estimates[0] + estimates[1] + estimates[2]) + 100 * estimates[3] + estimates[4]
+    )
+    said = float(re.search(r"they would take (\S+) s", lines[-1]).group(1))
+    assert said == pytest.approx(total, rel=0.1)
+
+
 @pytest.mark.slow(seconds=8)
 def test_the_command_compares_and_names_what_is_absent(tmp_path):
     chosen = ["--problems", "p1-0.1", "--methods", "mcframe", "full SVD", "cmfrec als_cg"]
@@ -244,10 +274,12 @@ def test_a_small_large_table(tmp_path, sweeps, status):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.slow(seconds=35)
-def test_large_tables_write_their_part_of_a_page(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- large tables: begin -->\n<!-- large tables: end -->\n")
+@pytest.mark.parametrize("kind", ["wide", "long"])
+def test_large_tables_write_their_part_of_a_page(tmp_path, script, kind):
+    page, part = tmp_path / "page.md", script("large_tables").KINDS[kind].part
+    page.write_text(f"before\n<!-- {part}: begin -->\n<!-- {part}: end -->\n")
     command = [sys.executable, FOLDER / "large_tables.py", "--page", page, "--sizes", "2e4"]
+    command += ["--kind", kind]
     subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     assert [row[1].strip() for row in rows] == ["reading", "---", "fit", "posterior"]

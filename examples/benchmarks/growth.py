@@ -14,6 +14,7 @@ the processor.
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -21,14 +22,17 @@ import sys
 import tempfile
 import time
 import warnings
+from unittest import mock
 
 import large_tables
+import ledger
 import numpy as np
 import pandas as pd
 import posterior
 import problems
 import scipy.sparse as sp
 import vocabulary
+from compare import busy_processes
 from memory import peak_megabytes
 from pages import SCALING, markdown, write_part
 
@@ -63,6 +67,7 @@ PARTS = (
     "max-norm",
     "unlabeled",
     "posteriors",
+    "busy",
 )
 COUNT_SHARES = {
     ("20,000 x 800", 0.98): (12, 10, 9, 8, 7, 6),
@@ -81,6 +86,7 @@ UNLABELED = (
 )
 LIKELIHOODS = {"numbers": mc.Gaussian(variance=None), "labels": mc.Bernoulli()}
 POSTERIOR = {"factors": 10, "max_iter": 4, "tol": 0.0}
+BUSY, BUSY_RUNS, BUSY_LIMIT = (0, 1, 2), 3, 600.0  # processes, runs, seconds of a side
 UNITS = {"n_rows": "rows", "n_columns": "columns", "rank": "rank", "n_observed": "entries"}
 
 
@@ -318,8 +324,8 @@ def posteriors(n_entries):
 
 def write_rows(folder, n_entries, kind):
     """Factors, biases and noise in partitions, or signs of these; how many entries there are."""
-    shapes = {"x": (large_tables.n_rows_of(n_entries), large_tables.N_COLUMNS)}
-    pieces = large_tables.triples(n_entries)
+    wide = large_tables.KINDS["wide"]
+    pieces, shapes = wide.triples(n_entries), wide.shapes(n_entries)
     if kind == "labels":
         pieces = ((rows, columns, (values > 0) * 1.0) for rows, columns, values in pieces)
     table = mc.datasets.write_partitions({"x": pieces}, folder, shapes=shapes)
@@ -343,6 +349,28 @@ def cost_of_posterior(folder, kind):
     (ends, interval), _, peak = cost_of(sweeps_and_intervals, table)
     sweep = (ends[-1] - ends[0]) / (len(ends) - 1)
     return table.n_partitions, (ends[0], sweep, interval), peak
+
+
+def busy(counts, name="p3", quick=False):
+    """An item of the ledger and its peer beside so many processes that keep cores busy."""
+    (peer,) = ledger.ITEMS[name].peers
+    header = ["busy processes", "seconds, two threads", "one thread", peer]
+    yield from markdown(header, [])
+    with tempfile.TemporaryDirectory() as folder:
+        data = pathlib.Path(folder) / ("quick" if quick else "full")
+        data.mkdir()
+        ledger.ITEMS[name].prepare(data)
+        for count in counts:
+            runs = []
+            for _ in range(1 if quick else BUSY_RUNS):
+                with busy_processes(count):
+                    numbers = ledger.measured(name, data, ledger.ROOT, BUSY_LIMIT)
+                    with mock.patch.dict(os.environ, MCFRAME_NUM_THREADS="1"):
+                        alone = ledger.side_apart(name, None, data, None, ledger.ROOT, BUSY_LIMIT)
+                sides = numbers, alone, numbers["peers"][peer]
+                runs.append([side["seconds"] for side in sides])
+            medians = map(statistics.median, zip(*runs, strict=True))
+            yield f"| {count} | {' | '.join(map(two_digits, medians))} |"
 
 
 def wide(counts):
@@ -414,6 +442,7 @@ def main():
         "posteriors": posteriors(2e4 if options.quick else 1e7),
         "unlabeled": unlabeled(UNLABELED[shown]),
         "max-norm": max_norms(dict(list(MAX_NORM.items())[shown])),
+        "busy": busy(BUSY[shown], quick=options.quick),
         "count-share": count_shares(dict(list(COUNT_SHARES.items())[shown])),
     }
     for part in options.parts:

@@ -1,19 +1,21 @@
 """A table larger than its memory limit allows: written, then fitted from the disk.
 
-A noisy matrix of low rank with biases of its columns, one entry in twenty observed, is written by
-``mc.datasets.write_partitions`` and fitted in a process of its own under ``RLIMIT_DATA``, or on
-the workers of a ``LocalCluster``, each with a limit of its own. ``RLIMIT_DATA`` counts what a
-process allocates, and not the pages of mapped files, which the system takes back where they are
-wanted; so the peaks of both are told, looked at ten times a second: ``RssAnon`` and ``VmHWM``.
+A noisy matrix of low rank is written by ``mc.datasets.write_partitions`` and fitted in a process
+of its own under ``RLIMIT_DATA``, or on the workers of a ``LocalCluster``, each with a limit of
+its own. ``RLIMIT_DATA`` counts what a process allocates, and not the pages of mapped files, which
+the system takes back where they are wanted; so the peaks of both are told, looked at ten times a
+second: ``RssAnon`` and ``VmHWM``.
 
     python examples/benchmarks/large_tables.py --entries 1e8 --memory 6GB
     python examples/benchmarks/large_tables.py --entries 1e8 --workers 2 --memory 5GB [--sweeps 2]
     python examples/benchmarks/large_tables.py --page docs/partitions.md [--sizes 1e7 1e8]
+    python examples/benchmarks/large_tables.py --page docs/scaling.md --kind long --sizes 8e6 8e7
 
-With ``--sweeps`` it is so many sweeps of the posterior of ten factors instead of a fit. ``--page``
-measures fits, and ten sweeps of posteriors, of several sizes in one process of 6 GB and on two
-workers of 5 GB, and writes a table of them into the page; of 1e7 and 1e8 entries it takes a
-quarter of an hour.
+A table is ``wide``, with 2,000 columns, or ``long``, with 100: see ``KINDS``.
+With ``--sweeps`` it is so many sweeps of the posterior, with as many factors as the rank of the
+table, instead of a fit. ``--page`` measures fits, and ten sweeps of posteriors, of several sizes
+in one process of 6 GB and on two workers of 5 GB, and writes a table of them into the page; of
+1e7 and 1e8 entries it takes a quarter of an hour.
 ``--folder`` is where the table and what does not fit into memory go, some 75 bytes for each entry;
 a table that is there is read, and not written again.
 """
@@ -28,63 +30,88 @@ import tempfile
 import threading
 import time
 
+import attrs
 import numpy as np
 from pages import markdown, write_part
 
 import mcframe as mc
 from mcframe import datasets
 
-N_COLUMNS, RANK, NOISE, OBSERVED = 2000, 10, 0.5, 0.05
+NOISE = 0.5  # its standard deviation
 PIECE = 20_000  # rows that are drawn at a time
 UNITS = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
 WATCHED = ("RssAnon", "RssFile", "VmHWM")
-# The part of the page, and what a posterior and two workers are measured with.
-PART, SWEEPS, WORKERS = "large tables", 10, 2
+# What a posterior and two workers are measured with for the page.
+SWEEPS, WORKERS = 10, 2
 
 
-def n_rows_of(n_entries):
-    """So many rows that a twentieth of all cells are observed."""
-    return max(round(n_entries / (OBSERVED * N_COLUMNS)), 50)
+@attrs.frozen
+class Kind:
+    """Tables of a rank with so many columns and entries in a row, with biases of columns or not.
+
+    A cell that is drawn twice counts once. ``part`` is the part of a page about them.
+    """
+
+    n_columns: int
+    entries_in_row: int
+    rank: int
+    bias: bool
+    part: str
+
+    def n_rows(self, n_entries):
+        """The number of rows of a table of about so many entries."""
+        return max(round(n_entries / self.entries_in_row), 50)
+
+    def shapes(self, n_entries):
+        """That of the block."""
+        return {"x": (self.n_rows(n_entries), self.n_columns)}
+
+    def triples(self, n_entries, seed=0):
+        """Rows, columns and values, some rows at a time."""
+        rng, n_rows = np.random.default_rng(seed), self.n_rows(n_entries)
+        right = rng.standard_normal((self.n_columns, self.rank))
+        biases = self.bias * rng.standard_normal(self.n_columns)
+        for first in range(0, n_rows, PIECE):
+            left = rng.standard_normal((min(PIECE, n_rows - first), self.rank))
+            drawn = rng.integers(0, self.n_columns, (len(left), self.entries_in_row))
+            drawn.sort(axis=1)
+            rows, at = np.nonzero(np.diff(drawn, axis=1, prepend=-1))
+            columns = drawn[rows, at]
+            values = np.einsum("ij,ij->i", left[rows], right[columns]) + biases[columns]
+            yield rows + first, columns, values + NOISE * rng.standard_normal(values.size)
+
+    def model(self, table):
+        """A nuclear norm of twice what the noise alone reaches, so the rank is the signal's."""
+        n_rows, n_columns = table.shape("x")
+        share = self.entries_in_row / self.n_columns
+        weight = 2.0 * NOISE * np.sqrt(share) * (np.sqrt(n_rows) + np.sqrt(n_columns))
+        block = mc.Block("x", mc.Gaussian(), bias=self.bias)
+        return mc.Model([block], [mc.NuclearNorm(weight)])
+
+    def written(self, folder, n_entries):
+        """The table in a folder, which is written where there is none."""
+        if not folder.exists():
+            pieces = {"x": self.triples(n_entries)}
+            datasets.write_partitions(pieces, folder, shapes=self.shapes(n_entries))
+        return datasets.on_disk(folder)
 
 
-def triples(n_entries, seed=0):
-    """Rows, columns and values, some rows at a time; a cell that is drawn twice counts once."""
-    rng = np.random.default_rng(seed)
-    right, biases = rng.standard_normal((N_COLUMNS, RANK)), rng.standard_normal(N_COLUMNS)
-    n_rows, each = n_rows_of(n_entries), round(OBSERVED * N_COLUMNS)
-    for first in range(0, n_rows, PIECE):
-        left = rng.standard_normal((min(PIECE, n_rows - first), RANK))
-        drawn = np.sort(rng.integers(0, N_COLUMNS, (len(left), each)), axis=1)
-        rows, at = np.nonzero(np.diff(drawn, axis=1, prepend=-1))
-        columns = drawn[rows, at]
-        values = np.einsum("ij,ij->i", left[rows], right[columns]) + biases[columns]
-        yield rows + first, columns, values + NOISE * rng.standard_normal(values.size)
-
-
-def model_for(table):
-    """A nuclear norm of twice what the noise alone reaches, so that the rank is the signal's."""
-    n_rows, n_columns = table.shape("x")
-    weight = 2.0 * NOISE * np.sqrt(OBSERVED) * (np.sqrt(n_rows) + np.sqrt(n_columns))
-    return mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(weight)])
-
-
-def written(folder, n_entries):
-    """The table in a folder, which is written where there is none."""
-    if not folder.exists():
-        shapes = {"x": (n_rows_of(n_entries), N_COLUMNS)}
-        datasets.write_partitions({"x": triples(n_entries)}, folder, shapes=shapes)
-    return datasets.on_disk(folder)
+KINDS = {
+    "wide": Kind(2000, 100, 10, True, "large tables"),
+    "long": Kind(100, 8, 5, False, "long tables"),
+}
 
 
 def answer(table, options):
     """The fit of a table, or its posterior, and what there is to print of it."""
+    kind = KINDS[options.kind]
     if options.sweeps:
-        block = mc.Block("x", mc.Gaussian(variance=None), bias=True)
-        budget = {"factors": RANK, "max_iter": options.sweeps, "tol": 0.0, "progress": True}
+        block = mc.Block("x", mc.Gaussian(variance=None), bias=kind.bias)
+        budget = {"factors": kind.rank, "max_iter": options.sweeps, "tol": 0.0, "progress": True}
         made = mc.posterior(mc.Model([block], [mc.NuclearNorm()]), table, **budget)
         told = f"log evidence at least {made.evidence:.7g} after {len(made.history)} sweeps"
     else:
-        made = mc.fit(model_for(table), table, tol=options.tol, progress=True)
+        made = mc.fit(kind.model(table), table, tol=options.tol, progress=True)
         made_by = f"{made.history[-1].iteration} iterations, rank {made.rank}"
         told = f"gap {made.gap:.1e} after {made_by}, {made.history[-1].work.rounds} rounds"
     return {"status": made.status, "told": told}
@@ -138,7 +165,7 @@ def measured(options, folder):
     """Run the fit in a process of its own, and return what it says with the peaks of memory."""
     command = [sys.executable, __file__, "--fit", str(folder), "--tol", str(options.tol)]
     command += ["--memory", str(options.memory), "--workers", str(options.workers)]
-    command += ["--sweeps", str(options.sweeps)]
+    command += ["--sweeps", str(options.sweeps), "--kind", options.kind]
     peaks, said = {}, []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
         ended = threading.Event()
@@ -162,7 +189,7 @@ def measured(options, folder):
 def report(options, folder):
     """Write the table, fit it, and print what came out."""
     began = time.perf_counter()
-    table = written(folder / "table", options.entries)
+    table = KINDS[options.kind].written(folder / "table", options.entries)
     print(f"{table}, {time.perf_counter() - began:.0f} s", flush=True)
     said, peaks = measured(options, folder)
     print(f"\n{said['entries']:,} entries in {said['partitions']} partitions: {said['status']}")
@@ -195,19 +222,19 @@ def page_part(options, folder):
     """The table of the page, of tables of several sizes, and what came out of them."""
     header = ["entries", "reading", "seconds, one process", "its memory"]
     header += ["seconds, two workers", "memory of each worker", "of the driver"]
-    lines, answers = [], []
+    kind, lines, answers = KINDS[options.kind], [], []
     for n_entries in options.sizes:
-        place = folder / f"{n_entries:g}"
+        place = folder / f"{options.kind}-{n_entries:g}"
         place.mkdir(exist_ok=True)
-        written(place / "table", n_entries)
+        kind.written(place / "table", n_entries)
         for sweeps in (0, SWEEPS):
             line, said = line_of(options, place, sweeps)
             lines.append(line)
             answers += [] if sweeps else [said]
     said = "; ".join(answers)
     return [
-        f"Fits to {options.tol:g}, and {SWEEPS} sweeps of posteriors of {RANK} factors. In one"
-        " process and on two workers answers were the same, of the fits in the order of the"
+        f"Fits to {options.tol:g}, and {SWEEPS} sweeps of posteriors of {kind.rank} factors. In"
+        " one process and on two workers answers were the same, of the fits in the order of the"
         f" table: {said}.",
         "",
         *markdown(header, lines),
@@ -218,6 +245,7 @@ def main():
     """Read the options, and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--entries", type=float, default=1e6)
+    parser.add_argument("--kind", choices=KINDS, default="wide")
     parser.add_argument("--memory", type=in_bytes, default=6e9, help="of the fit, or of a worker")
     parser.add_argument("--workers", type=int, default=0, help="0: this process alone")
     parser.add_argument("--tol", type=float, default=1e-3)
@@ -236,7 +264,7 @@ def main():
         if options.page is None:
             report(options, folder)
         else:
-            write_part(options.page, PART, page_part(options, folder))
+            write_part(options.page, KINDS[options.kind].part, page_part(options, folder))
 
 
 def in_bytes(size):

@@ -450,19 +450,20 @@ class Disk:
 
     def prepare(self, data):
         """Write the table."""
-        from large_tables import written
+        from large_tables import KINDS
 
-        written(self.folder(data), self.n_entries)
+        KINDS["wide"].written(self.folder(data), self.n_entries)
 
     def mcframe(self, data):
         """A fit, in this process."""
-        from large_tables import model_for, written
+        from large_tables import KINDS
 
         import mcframe as mc
 
-        table = written(self.folder(data), self.n_entries)
+        wide = KINDS["wide"]
+        table = wide.written(self.folder(data), self.n_entries)
         with Stopwatch() as clock:
-            fit = mc.fit(model_for(table), table, tol=1e-3)
+            fit = mc.fit(wide.model(table), table, tol=1e-3)
         return of_fit(fit, clock)
 
 
