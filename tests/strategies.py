@@ -1196,7 +1196,15 @@ def posterior_models(draw):
         terms = [mc.NuclearNorm()]
     elif kind == "rows":
         components = draw(st.sampled_from([1, 1, 2, "auto"]))
-        terms = [mc.GaussianRows(components=components)]
+        variables = None
+        if draw(st.booleans()):
+            widths = [b.likelihood.width for b in blocks]
+            shapes = [np.shape(values_of(data[b.name])) for b in blocks]
+            n_labels = sum(shape[1] for shape in shapes)
+            variables = np.repeat(
+                np.arange(n_labels), np.repeat(widths, [shape[1] for shape in shapes])
+            )
+        terms = [mc.GaussianRows(components=components, variables=variables)]
         if components == 1 and len(wide[0]) > 1 and draw(st.booleans()):
             groups = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=98, max_size=98))]
             options = {"groups": groups[: len(wide[0])]}
@@ -1207,7 +1215,8 @@ def posterior_models(draw):
         elif all(isinstance(block.likelihood, mc.Gaussian) for block in blocks):
             exponents = draw(st.lists(st.integers(-9, 9), min_size=99, max_size=99))
             weights = 10.0 ** np.resize(exponents, len(wide[0]))
-            terms = [mc.GaussianRows(components=components, row_weights=weights)]
+            options = {"variables": variables, "row_weights": weights}
+            terms = [mc.GaussianRows(components=components, **options)]
     else:
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         terms = [rows_of_any_scale(draw, rng, blocks, wide)]

@@ -49,6 +49,7 @@ def no_powers(squares, variances):
 # What takes the place of a part of the library where a mechanism is switched off.
 SWITCHES = {
     "mixtures of rows": [(pipeline, "COMPONENTS_TRIED", ())],
+    "shares of variances": [(pipeline.CodedTable, "learns_shares", False)],
     "co-missing masks": [(missingness, "LEAST_EXCESS_MISSING", np.inf)],
     "weights by missingness": [(missingness, "LEAST_AUC", np.inf)],
     "exponents of variances": [(rows_choice, "variance_exponents_of", no_powers)],

@@ -276,6 +276,9 @@ class PriorOfRows(Term):
     components: int | str = 1
     #: How many rows the prior of an estimated covariance counts as, above 0; None by default.
     prior_rows: float | None = None
+    #: A label for each column: of those with one label the prior of an estimated covariance
+    #: expects a share of their variances that is learned (d,); None for all of them.
+    variables: IntArray | None = None
     #: The groups of the rows, whose means are Gaussian themselves; None without groups.
     groups: RowGroups | None = None
     #: How many of a population each row stands for, above 0 (n,); None for one.

@@ -264,6 +264,7 @@ def joint_sweeps(
             dense.precisions,
             components=term.components,
             prior_rows=term.prior_rows,
+            variables=term.variables,
             tol=tol,
             max_steps=max_steps,
             random_state=seed,

@@ -258,6 +258,11 @@ def tables_of_rows(
             f"{prior.word}: row_weights say how rows of a table count, and not how they are drawn;"
             " leave them out"
         )
+    if prior.variables is not None:
+        raise ModelError(
+            f"{prior.word}: what a prior with variables expects of the variances is an estimate"
+            " from a table, so that no tables can be drawn from it; leave variables out"
+        )
     if prior.components != 1:
         raise ModelError(
             f"{prior.word}(components={prior.components!r}): the prior of a mixture is an estimate"

@@ -14,15 +14,16 @@ from typing import Any, TypeVar
 
 import attrs
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.row_groups import GroupMembers
 from mcframe.contracts.row_weights import counts_of_rows
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
 from mcframe.model.transforms import grouped
-from mcframe.numerics.row_mixtures import Expectation, IncompleteRows, RowMixture
+from mcframe.numerics.row_mixtures import Expectation, IncompleteRows, RowMixture, root_of
 from mcframe.posterior.grouped_rows import GroupedParameters
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.rows import RowsPosterior, posterior_given, posterior_of
@@ -50,6 +51,12 @@ BLOCK_NAME = "rows"
 TRIAL_TOL_RATIO = 10.0
 # How many rows the prior covariance of one Gaussian counts as at first.
 INITIAL_PRIOR_ROWS = 10.0
+# Turns of the shares of variances that a prior expects and the estimate with them, at most; they
+# end when no share changes by more than this factor. The same of steps of shares in a turn. The
+# least share.
+MOST_SHARE_TURNS, SETTLED_SHARES = 10, 1.1
+MOST_SHARE_STEPS, SETTLED_STEP = 100, 1.01
+LEAST_SHARE = 1e-6
 # Of tables with more numbers some rows are drawn at random: estimates begin with these, and the
 # priors of tables to complete are chosen on them.
 SUBSAMPLE_NUMBERS = 200_000
@@ -66,6 +73,7 @@ def fit_rows(
     *,
     components: int | str = 1,
     prior_rows: float | None = None,
+    variables: IntArray | None = None,
     tol: float = 1e-4,
     max_steps: int = 100,
     random_state: int = 0,
@@ -94,6 +102,10 @@ def fit_rows(
     prior_rows : float, optional
         How many rows the prior covariance of one Gaussian counts as. By default the most probable
         number from 0.1 to 3,000, by the evidence lower bound and ``log_prior_of_rows``.
+    variables : array of integers (d,), optional
+        The variable of each number: the prior expects shares of variances that are learned for
+        each variable (``prior_shares``). By default it expects the variances. Not with groups,
+        and of no effect in a wide table.
     tol : float
         A step that raises the evidence lower bound by less than this for each observed number is
         the last.
@@ -101,7 +113,7 @@ def fit_rows(
     random_state : int
         Of the rows that are drawn and of k-means.
     start : RowsPosterior, optional
-        Of the same numbers under one Gaussian, from which the steps begin.
+        Of the same numbers under one Gaussian, from which the steps begin, and the shares.
     limits : RowLimits, optional
         Of missing numbers; their sites are found by turns with the parameters.
     members : GroupMembers, optional
@@ -150,18 +162,18 @@ def fit_rows(
         drawn = np.random.default_rng(random_state).permutation(observed)[:n_subsample]
         subsample = all_rows.take(np.sort(drawn))
     if components == "auto":
-        components = best_n_components(subsample, prior, tol, max_steps, random_state)
+        components = best_n_components(subsample, prior, variables, tol, max_steps, random_state)
     parameters: EMParameters[Any]
     if members is not None:
         parameters = start_in_groups(subsample, prior, start_parameters, n_groups, tol, max_steps)
         parameters, history = variational_em(subsample, parameters, tol, max_steps)
     else:
-        single = (
-            attrs.evolve(start_parameters, prior=prior)
-            if isinstance(start_parameters, RowsParameters)
-            else prior.without_rows
-        )
-        single, history = fit_one_component(subsample, single, tol, max_steps)
+        single = prior.without_rows
+        if isinstance(start_parameters, RowsParameters):
+            if variables is not None:
+                prior = prior.expecting(start_parameters.prior.shares, variances)
+            single = attrs.evolve(start_parameters, prior=prior)
+        single, history = fit_one_gaussian(subsample, single, variables, tol, max_steps)
         parameters, number = single, min(int(components), len(subsample.values))
         if number > 1:
             clusters = parameters_of_clusters(subsample, single, number, random_state)
@@ -210,7 +222,7 @@ def resampled_parameters(
         numbers = np.where(table.precisions > 0.0, table.values, np.nan)
         means, variances = first_moments(numbers, table.precisions, table.row_weights)
         prior = RowsPrior(means, np.diag(variances), prior_rows, learned=False)
-        start = attrs.evolve(start, prior=prior)
+        start = attrs.evolve(start, prior=prior.expecting(start.prior.shares, variances))
     width = start.prior.mean.size
     count = min(len(start.means) * width * (width + 3) / 2, table.n_observed)
     tol = share * 0.5 * count / max(table.n_observed, 1)
@@ -277,7 +289,12 @@ def start_in_groups(
 
 
 def best_n_components(
-    table: IncompleteRows, prior: RowsPrior, tol: float, max_steps: int, seed: int
+    table: IncompleteRows,
+    prior: RowsPrior,
+    variables: IntArray | None,
+    tol: float,
+    max_steps: int,
+    seed: int,
 ) -> int:
     """The number of components by the log density of numbers that are held out."""
     numbers = np.where(table.precisions > 0.0, table.values, np.nan)
@@ -285,7 +302,7 @@ def best_n_components(
     remaining = held_out.remaining({BLOCK_NAME: numbers})[BLOCK_NAME]
     training = table.with_numbers(remaining, table.precisions)
     held = held_out.values[BLOCK_NAME]
-    single, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
+    single, _ = fit_one_gaussian(training, prior.without_rows, variables, tol, max_steps)
     best, highest, n_worse = 1, log_density(table, held, training, single), 0
     for number in COMPONENTS_TRIED:
         if n_worse == 2 or number >= len(table.values):
@@ -344,6 +361,76 @@ def fit_one_component(
     if not prior.learned:
         return parameters, history
     return variational_em(table, attrs.evolve(parameters, prior=prior), tol, max_steps)
+
+
+def fit_one_gaussian(
+    table: IncompleteRows,
+    begin: RowsParameters,
+    variables: IntArray | None,
+    tol: float,
+    max_steps: int,
+) -> tuple[RowsParameters, tuple[float, ...]]:
+    """The parameters of one component, and the history of the evidence bound of the last steps.
+
+    With ``variables`` the prior expects shares of the variances by turns with the estimate.
+    """
+    parameters, history = fit_one_component(table, begin, tol, max_steps)
+    if variables is None:
+        return parameters, history
+    for _ in range(MOST_SHARE_TURNS):
+        prior, shares = parameters.prior, prior_shares(parameters, table.variances, variables)
+        before = np.ones_like(shares) if prior.shares is None else prior.shares
+        if largest_ratio(shares, before) <= SETTLED_SHARES:
+            break
+        parameters = attrs.evolve(parameters, prior=prior.expecting(shares, table.variances))
+        parameters, history = variational_em(table, parameters, tol, max_steps)
+    return parameters, history
+
+
+def prior_shares(parameters: RowsParameters, variances: Array, variables: IntArray) -> Array:
+    """What a prior expects of the variances of columns, as shares whose mean is 1 (d,).
+
+    In proportion to the conditional variance of a column given all others, over its variance: so
+    a column that follows from others, such as an age from two dates, is not drawn away from what
+    they say. The scale of each column would be learned in proportion to it under a prior with a
+    scale of its own for each (Huang and Wand, Bayesian Analysis 8, 2013).
+
+    Given the scatters of the rows, a prior of these shares has them as conditional variances.
+
+    Numbers of one variable share one, as the indicators of a category. Their sum is constant, so
+    that each follows from the others: the direction in which they vary least is left out.
+
+    Parameters
+    ----------
+    parameters : RowsParameters
+        Of one component.
+    variances : array (d,)
+    variables : array of integers (d,)
+    """
+    prior, degrees, d = parameters.prior, parameters.degrees[0], variances.size
+    spreads = np.sqrt(variances)
+    units = np.outer(spreads, spreads)
+    of_rows = (parameters.scatters[0] - prior.rows * prior.covariance) / units
+    shares = np.ones(d) if prior.shares is None else prior.shares
+    several = [np.flatnonzero(variables == k) for k in np.flatnonzero(np.bincount(variables) > 1)]
+    for _ in range(MOST_SHARE_STEPS):
+        root = root_of(of_rows + prior.rows * np.diag(shares))
+        inverse = solve_triangular(root, np.eye(d), lower=True)
+        precision = degrees * inverse.T @ inverse
+        precisions = np.diag(precision).copy()
+        for numbers in several:
+            block = np.linalg.eigvalsh(precision[np.ix_(numbers, numbers)])
+            precisions[numbers] = np.mean(block[:-1])
+        before, shares = shares, np.clip(1.0 / precisions, LEAST_SHARE, 1.0)
+        shares /= np.mean(shares)
+        if largest_ratio(shares, before) <= SETTLED_STEP:
+            break
+    return np.asarray(shares)
+
+
+def largest_ratio(shares: Array, others: Array) -> float:
+    """The largest factor between two arrays of shares."""
+    return float(np.exp(np.max(np.abs(np.log(shares / others)))))
 
 
 def first_moments(

@@ -50,6 +50,9 @@ class RowsPrior:
         ``log_prior_of_rows``.
     mean_rows : float
         How many rows the mean of a component counts as.
+    shares : array (d,) or None
+        The shares of the variances of the columns that a diagonal ``covariance`` has, where these
+        are learned; None for 1.
     """
 
     mean: Array
@@ -57,6 +60,12 @@ class RowsPrior:
     rows: float
     learned: bool
     mean_rows: float = MEAN_PRIOR_ROWS
+    shares: Array | None = None
+
+    def expecting(self, shares: Array | None, variances: Array) -> "RowsPrior":
+        """The prior that expects these shares of the variances of columns; None for 1."""
+        expected = variances if shares is None else shares * variances
+        return attrs.evolve(self, covariance=np.diag(expected), shares=shares)
 
     @property
     def degrees(self) -> float:

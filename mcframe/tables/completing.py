@@ -66,10 +66,11 @@ def complete(
 
     - The rows are draws from one Gaussian distribution, or from a mixture of 2, 3, 4, 6 or 8
       (``GaussianRows``). Mean and covariance have distributions themselves, found by variational
-      Bayes. Two things are chosen on 3 folds of held-out entries of every column: the number of
-      rows that the prior of the covariance counts as (.03, .1, .3, 1, ... or 1,000), and the
-      number of Gaussians. The criterion is the mean over columns of the squared error divided by
-      the variance.
+      Bayes. The prior of the covariance expects less than the variance of a column that follows
+      from others (``variables=`` there; not with groups). Two things are chosen on 3 folds of
+      held-out entries of every column: the number of rows that this prior counts as (.03, .1, .3,
+      1, ... or 1,000), and the number of Gaussians. The criterion is the mean over columns of the
+      squared error divided by the variance.
     - Tables of n rows and d columns (as numbers) whose ``n d^3`` is more than 1e11, as 1,000 rows
       of 465 columns, have Gaussian factors of rows and columns (``NuclearNorm()`` without a
       weight). The evidence keeps as many factors as are needed. Of few rows (d above 128, ``n^3``

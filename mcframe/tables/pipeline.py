@@ -134,6 +134,14 @@ class CodedTable:
         return attrs.evolve(self, columns=columns, values=np.column_stack(values), limits=limits)
 
     @property
+    def learns_shares(self) -> bool:
+        """True if the prior of the rows learns what it expects of the variance of each column.
+
+        Means of groups and deviations from these have two priors, which expect the variances.
+        """
+        return self.groups is None
+
+    @property
     def is_sample(self) -> bool:
         """True if only some rows of the table were coded."""
         return self.rows.size < self.frame.shape[0]
@@ -404,7 +412,8 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
     if coded.groups is not None:
         of_rows = coded.groups.take(coded.rows)
         folds = [attrs.evolve(fold, groups=of_rows) for fold in folds]
-    folds = [attrs.evolve(fold, row_weights=coded.weights_of_coded) for fold in folds]
+    counts, learns = coded.weights_of_coded, coded.learns_shares
+    folds = [attrs.evolve(fold, row_weights=counts, learns_shares=learns) for fold in folds]
     masks = [fold.held_out_entries for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part_of_row = np.arange(len(coded.codes)) % n_folds
@@ -446,7 +455,9 @@ def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
 def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> EstimatedRows:
     """Estimate the posterior of all rows of the table, and predict what was held out by it."""
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
-    model = choice.model([number_block(NUMBERS_BLOCK)], coded.groups, coded.row_weights)
+    variables = coded.column_of_number if coded.learns_shares else None
+    blocks = [number_block(NUMBERS_BLOCK)]
+    model = choice.model(blocks, coded.groups, coded.row_weights, variables)
     columns = [*coded.columns, *coded.other_columns]
     declared = Declared.of(columns, coded.frame, model, coded.relations)
     is_choice = np.array([isinstance(column.coding, Choice) for column in coded.columns])

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
@@ -100,13 +100,18 @@ class RowsChoice:
         blocks: Sequence[Block],
         groups: RowGroups | None = None,
         row_weights: Array | None = None,
+        variables: IntArray | None = None,
     ) -> Model:
-        """The model of rows of these blocks of numbers, in groups or with weights if they are."""
+        """The model of rows of these blocks of numbers, in groups or with weights if they are.
+
+        With ``variables`` the prior learns what it expects of the variances of each.
+        """
         if self.components is None:
             return factor_model(blocks)
         rows = GaussianRows(
             components=self.components,
             prior_rows=self.prior_rows,
+            variables=variables,
             groups=groups,
             row_weights=row_weights,
         )
@@ -142,7 +147,10 @@ class RowsChoice:
         numbers = [np.asarray(data[block.name], dtype=np.float64) for block in model.blocks]
         units = standard_units(np.hstack(numbers))
         if limits is not None:
-            rows = self.rows_within(limits.in_units(units, NOISE_SHARE), rows)
+            [prior] = model.regularizers
+            assert isinstance(prior, GaussianRows)
+            in_units = limits.in_units(units, NOISE_SHARE)
+            rows = self.rows_within(in_units, rows, prior.variables)
         if moments:
             final_moments = self.predict_held_out(rows, folds, units)
             ratios = self.error_ratios(folds, moments, final_moments)
@@ -159,7 +167,9 @@ class RowsChoice:
             final_moments = attrs.evolve(final_moments, variances=variances)
         return attrs.evolve(fitted, engine=attrs.evolve(engine, rows=rows)), final_moments
 
-    def rows_within(self, limits: RowLimits, rows: RowsPosterior) -> RowsPosterior:
+    def rows_within(
+        self, limits: RowLimits, rows: RowsPosterior, variables: IntArray | None
+    ) -> RowsPosterior:
         """The posterior of rows that was estimated without limits, estimated with them.
 
         The limits are in standard units.
@@ -170,6 +180,7 @@ class RowsChoice:
             rows.table.precisions,
             components=self.components or 1,
             prior_rows=self.prior_rows,
+            variables=variables,
             tol=FINAL_TOLERANCE,
             start=rows if self.components == 1 else None,
             limits=limits,

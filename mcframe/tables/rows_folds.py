@@ -85,6 +85,8 @@ class RowsFold:
         Of the rows, where these have means of groups.
     row_weights : array (n,) or None
         How often each row counts, in estimates and losses.
+    learns_shares : bool
+        Whether the prior learns what it expects of the variances of each column.
     warm_start : RowsPosterior or None
         The last estimate of one Gaussian, from which the next estimate starts.
     """
@@ -97,6 +99,7 @@ class RowsFold:
     limits: RowLimits | None = None
     groups: RowGroups | None = None
     row_weights: Array | None = None
+    learns_shares: bool = False
     warm_start: RowsPosterior | None = None
 
     @cached_property
@@ -171,6 +174,7 @@ class RowsFold:
             self.precisions(feature_noise),
             components=components,
             prior_rows=prior_rows,
+            variables=self.column_of_number if self.learns_shares else None,
             tol=FOLD_TOLERANCE,
             start=self.warm_start,
             limits=limits if self.warm_start is None else self.warm_start.limits,

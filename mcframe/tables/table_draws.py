@@ -439,6 +439,7 @@ class DrawnRows(Generic[Frame]):
             self.precisions,
             components=self.chosen.components or 1,
             prior_rows=self.chosen.prior_rows,
+            variables=self.column_of_number,
             tol=FOLD_TOLERANCE,
             limits=None if self.limits is None else self.limits.take(drawn),
             row_weights=None if self.row_weights is None else self.row_weights[drawn],
