@@ -23,7 +23,7 @@ from ablation_report import KEYS, WHOLE, lines
 from ablation_tables import DRAWN, PATTERNS, drawn_case, real_case
 from imputation_scores import column_scores, score
 from mixed_tables import DEVELOPMENT, NUMBER, SET_ASIDE, toy
-from pages import DOCUMENT, write_part
+from pages import DOCUMENT, add_page, write_part
 from runs import Runs
 
 import mcframe as mc
@@ -257,7 +257,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
-    parser.add_argument("--page", action="store_true", help="write the table into the page")
+    add_page(parser, "ablation")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("ablation-results"))
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -282,7 +282,7 @@ def main(arguments=None):
     report = lines(runs.latest())
     runs.write_table(report)
     if options.page:
-        write_part(DOCUMENT, "ablation", report)
+        write_part(DOCUMENT, options.page, report)
 
 
 if __name__ == "__main__":

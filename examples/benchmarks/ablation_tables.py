@@ -189,6 +189,20 @@ def many_classes(rng):
     return frame, rng.random(frame.shape) < 0.2
 
 
+def ages(rng):
+    """Schooling, years of work and the age that follows, beside others that say nothing of them.
+
+    A fifth is hidden.
+    """
+    schooling, work = rng.normal(13.0, 2.6, 300), rng.gamma(2.0, 8.0, 300)
+    columns = {"schooling": schooling, "work": work, "age": schooling + work + 6.0}
+    columns |= {f"other {k}": rng.standard_normal(300) for k in range(10)}
+    columns |= {"label": label(rng.standard_normal(300))}
+    columns |= {"category": category(rng.standard_normal((300, 4)))}
+    frame = pd.DataFrame(columns)
+    return frame, rng.random(frame.shape) < 0.2
+
+
 def cities(rng):
     """Twelve places of two coordinates alone, and 20 % of their names hidden."""
     city = rng.integers(12, size=600)
@@ -220,6 +234,7 @@ DRAWN = {
     "few rows": few_rows,
     "many columns": many_columns,
     "many classes": many_classes,
+    "ages": ages,
     "cities": cities,
     "silent old": silent_old,
 }
