@@ -52,10 +52,11 @@ TRIAL_TOL_RATIO = 10.0
 # How many rows the prior covariance of one Gaussian counts as at first.
 INITIAL_PRIOR_ROWS = 10.0
 # Turns of the shares of variances that a prior expects and the estimate with them, at most; they
-# end when no share changes by more than this factor. The same of steps of shares in a turn. The
-# least share.
+# end when no share changes by more than this factor.
 MOST_SHARE_TURNS, SETTLED_SHARES = 10, 1.1
+# The same of steps of shares, given the scatters of rows.
 MOST_SHARE_STEPS, SETTLED_STEP = 100, 1.01
+# The least share of a variance, before their mean is made 1.
 LEAST_SHARE = 1e-6
 # Of tables with more numbers some rows are drawn at random: estimates begin with these, and the
 # priors of tables to complete are chosen on them.
@@ -388,12 +389,12 @@ def fit_one_gaussian(
 
 
 def prior_shares(parameters: RowsParameters, variances: Array, variables: IntArray) -> Array:
-    """What a prior expects of the variances of columns, as shares whose mean is 1 (d,).
+    """The shares of variances that a prior expects of columns, whose mean is 1 (d,).
 
-    In proportion to the conditional variance of a column given all others, over its variance: so
-    a column that follows from others, such as an age from two dates, is not drawn away from what
-    they say. The scale of each column would be learned in proportion to it under a prior with a
-    scale of its own for each (Huang and Wand, Bayesian Analysis 8, 2013).
+    They are in proportion to the conditional variance of a column given all others, over its
+    variance: so a column that follows from others, such as an age from two dates, is not drawn
+    away from what they say. The scale of each column would be learned in proportion to it under a
+    prior with a scale of its own for each (Huang and Wand, Bayesian Analysis 8, 2013).
 
     Given the scatters of the rows, a prior of these shares has them as conditional variances.
 

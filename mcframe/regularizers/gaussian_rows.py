@@ -334,16 +334,16 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
 def numbered(labels: Any) -> IntArray:
     """Numbers from 0 in the place of labels, one for each column."""
     try:
-        found = [*labels] if not isinstance(labels, str) else []
-        number_of = {label: k for k, label in enumerate(dict.fromkeys(found))}
+        variables = [] if isinstance(labels, str) else [*labels]
+        number_of = {label: k for k, label in enumerate(dict.fromkeys(variables))}
     except TypeError:
-        found = []
-    if not found:
+        variables = []
+    if not variables:
         raise ModelError(
             f"GaussianRows: variables={labels!r} was given; a sequence with a label for each"
             " column is needed, such as the names of the columns"
         )
-    numbers = np.array([number_of[label] for label in found])
+    numbers = np.array([number_of[label] for label in variables])
     numbers.flags.writeable = False
     return numbers
 

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.row_groups import RowGroups
 from mcframe.contracts.stored_classes import stored
+from mcframe.contracts.term import PriorOfRows
 from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
 from mcframe.model.held_out import NEVER_HELD_OUT, HeldOut
@@ -148,7 +149,7 @@ class RowsChoice:
         units = standard_units(np.hstack(numbers))
         if limits is not None:
             [prior] = model.regularizers
-            assert isinstance(prior, GaussianRows)
+            assert isinstance(prior, PriorOfRows)
             in_units = limits.in_units(units, NOISE_SHARE)
             rows = self.rows_within(in_units, rows, prior.variables)
         if moments:
