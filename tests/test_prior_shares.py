@@ -93,6 +93,22 @@ def test_a_column_that_follows_from_others_is_filled_by_them_under_a_strong_prio
     assert errors["expected"] > 0.8
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_columns_that_follow_are_found_in_few_rows_beside_many_that_say_nothing(seed):
+    rng = np.random.default_rng(seed)
+    celsius, paid = rng.normal(20.0, 8.0, 80), rng.gamma(2.0, 10.0, 80)
+    whole = np.column_stack([celsius, 1.8 * celsius + 32.0, paid, rng.standard_normal((80, 17))])
+    table = np.where(rng.random(whole.shape) < 0.25, np.nan, whole)
+    hidden = np.isnan(table[:, 1]) & ~np.isnan(table[:, 0])
+    block = mc.Block("x", mc.Gaussian(variance=None), standardize=True)
+    rows = mc.GaussianRows(variables=range(table.shape[1]))  # of a strength that is learned
+    by_evidence = mc.posterior(mc.Model([block], [rows]), {"x": table}).impute("x")
+    completed = mc.complete(pd.DataFrame(table).add_prefix("c"), nonlinear=False)
+    for filled in (by_evidence, completed.table.to_numpy()):
+        error = np.sqrt(np.mean(np.square(filled - whole)[hidden, 1]))
+        assert error < 0.05 * whole[:, 1].std()
+
+
 def test_tables_are_completed_by_what_follows_and_so_are_their_draws():
     whole, table = dates(np.random.default_rng(3))
     names = ["schooling", "work", "age", *(f"noise {k}" for k in range(N_NOISE))]
@@ -134,8 +150,9 @@ def test_shares_are_those_of_an_estimate_with_them():
 
 
 def test_variables_are_checked():
-    for labels in ("ab", [], 3, [["a"], ["b"]]):
-        with pytest.raises(mc.ModelError, match="a sequence with a label for each column"):
+    table = pd.DataFrame(np.zeros((2, 2)), columns=["a", "b"])
+    for labels in ("ab", [], 3, [["a"], ["b"]], {"a": 1}, {"a", "b"}, table, np.zeros((2, 2))):
+        with pytest.raises(mc.ModelError, match="; a list is needed, of a label"):
             mc.GaussianRows(variables=labels)
     for others in ({"groups": [0, 1, 1]}, {"covariance": np.eye(2)}):
         with pytest.raises(mc.ModelError, match="variables beside"):

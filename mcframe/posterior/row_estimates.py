@@ -54,6 +54,8 @@ INITIAL_PRIOR_ROWS = 10.0
 # Turns of the shares of variances that a prior expects and the estimate with them, at most; they
 # end when no share changes by more than this factor.
 MOST_SHARE_TURNS, SETTLED_SHARES = 10, 1.1
+# They are learned under a prior that counts as at most this share of the rows.
+FIRST_PRIOR_SHARE = 0.03
 # The same of steps of shares, given the scatters of rows.
 MOST_SHARE_STEPS, SETTLED_STEP = 100, 1.01
 # The least share of a variance, before their mean is made 1.
@@ -371,21 +373,39 @@ def fit_one_gaussian(
     tol: float,
     max_steps: int,
 ) -> tuple[RowsParameters, tuple[float, ...]]:
-    """The parameters of one component, and the history of the evidence bound of the last steps.
+    """The parameters of one component, and the history of the evidence bound.
 
-    With ``variables`` the prior expects shares of the variances by turns with the estimate.
+    With ``variables`` the prior expects shares of the variances, unless it does so already: those
+    under a prior of few rows, by turns with the estimate. A strong one would draw columns away
+    from what others say of them, so that none seemed to follow from others.
     """
-    parameters, history = fit_one_component(table, begin, tol, max_steps)
-    if variables is None:
-        return parameters, history
+    prior = begin.prior
+    if variables is not None and prior.shares is None:
+        few = min(prior.rows, FIRST_PRIOR_SHARE * len(table.values))
+        first = attrs.evolve(begin, prior=attrs.evolve(prior, rows=few, learned=False))
+        parameters, _ = variational_em(table, first, tol, max_steps)
+        parameters = with_settled_shares(table, parameters, variables, tol, max_steps)
+        prior = prior.expecting(parameters.prior.shares, table.variances)
+        begin = attrs.evolve(parameters, prior=prior)
+    return fit_one_component(table, begin, tol, max_steps)
+
+
+def with_settled_shares(
+    table: IncompleteRows,
+    parameters: RowsParameters,
+    variables: IntArray,
+    tol: float,
+    max_steps: int,
+) -> RowsParameters:
+    """The parameters whose prior expects the shares that they have themselves."""
     for _ in range(MOST_SHARE_TURNS):
         prior, shares = parameters.prior, prior_shares(parameters, table.variances, variables)
         before = np.ones_like(shares) if prior.shares is None else prior.shares
         if largest_ratio(shares, before) <= SETTLED_SHARES:
             break
         parameters = attrs.evolve(parameters, prior=prior.expecting(shares, table.variances))
-        parameters, history = variational_em(table, parameters, tol, max_steps)
-    return parameters, history
+        parameters, _ = variational_em(table, parameters, tol, max_steps)
+    return parameters
 
 
 def prior_shares(parameters: RowsParameters, variances: Array, variables: IntArray) -> Array:

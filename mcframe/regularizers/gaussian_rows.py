@@ -1,5 +1,6 @@
 """A joint Gaussian of the rows of Z, or a mixture of Gaussians, given or to be estimated."""
 
+from collections.abc import Mapping, Set
 from functools import cached_property
 from typing import Any, Self
 
@@ -333,15 +334,17 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
 
 def numbered(labels: Any) -> IntArray:
     """Numbers from 0 in the place of labels, one for each column."""
+    is_list = not isinstance(labels, str | bytes | Mapping | Set)
+    is_list &= getattr(labels, "ndim", 1) == 1
     try:
-        variables = [] if isinstance(labels, str) else [*labels]
+        variables = [*labels] if is_list else []
         number_of = {label: k for k, label in enumerate(dict.fromkeys(variables))}
     except TypeError:
         variables = []
     if not variables:
         raise ModelError(
-            f"GaussianRows: variables={labels!r} was given; a sequence with a label for each"
-            " column is needed, such as the names of the columns"
+            f"GaussianRows: variables is a {type(labels).__name__}; a list is needed, of a label"
+            " for each column, such as the names of the columns in their order"
         )
     numbers = np.array([number_of[label] for label in variables])
     numbers.flags.writeable = False
