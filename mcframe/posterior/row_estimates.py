@@ -54,7 +54,8 @@ INITIAL_PRIOR_ROWS = 10.0
 # Turns of the shares of variances that a prior expects and the estimate with them, at most; they
 # end when no share changes by more than this factor.
 MOST_SHARE_TURNS, SETTLED_SHARES = 10, 1.1
-# They are learned under a prior that counts as at most this share of the rows.
+# They are learned under a prior that counts as this share of the rows, or as d^2 / n if that is
+# more.
 FIRST_PRIOR_SHARE = 0.03
 # The same of steps of shares, given the scatters of rows.
 MOST_SHARE_STEPS, SETTLED_STEP = 100, 1.01
@@ -377,11 +378,13 @@ def fit_one_gaussian(
 
     With ``variables`` the prior expects shares of the variances, unless it does so already: those
     under a prior of few rows, by turns with the estimate. A strong one would draw columns away
-    from what others say of them, so that none seemed to follow from others.
+    from what others say of them, so that none seemed to follow from others; under a weak one each
+    of many columns follows from the others in few rows.
     """
     prior = begin.prior
     if variables is not None and prior.shares is None:
-        few = min(prior.rows, FIRST_PRIOR_SHARE * len(table.values))
+        n_rows, width = table.values.shape
+        few = max(FIRST_PRIOR_SHARE * n_rows, width**2 / n_rows)
         first = attrs.evolve(begin, prior=attrs.evolve(prior, rows=few, learned=False))
         parameters, _ = variational_em(table, first, tol, max_steps)
         parameters = with_settled_shares(table, parameters, variables, tol, max_steps)

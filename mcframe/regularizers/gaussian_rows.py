@@ -94,8 +94,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
         of a category. The prior then expects less than the variance of a column that follows from
         the others, so that it is not drawn away from what these say: shares of the variances,
         whose mean is 1, in proportion to the variance given all other columns. They are learned
-        under a prior that counts as 3 % of the rows, or as ``prior_rows`` if that is less (compare
-        Huang and Wand, Bayesian Analysis 8, 2013). By default the prior expects the variances.
+        under a prior that counts as 3 % of the n rows, or as ``d^2 / n`` rows if that is more
+        (compare Huang and Wand, Bayesian Analysis 8, 2013). By default the prior expects the
+        variances.
         Without a covariance and groups; more than 128 columns with n^3 up to 4 d^2 have none.
     groups : sequence with a label for each row, optional
         Such as the school of each pupil; at least 2 groups, which may have one row each. Only with
