@@ -54,11 +54,12 @@ INITIAL_PRIOR_ROWS = 10.0
 # Turns of the shares of variances that a prior expects and the estimate with them, at most; they
 # end when no share changes by more than this factor.
 MOST_SHARE_TURNS, SETTLED_SHARES = 10, 1.1
-# They are learned under a prior that counts as this share of the rows, or as d^2 / n if that is
-# more.
-FIRST_PRIOR_SHARE = 0.03
-# The same of steps of shares, given the scatters of rows.
+# Steps of these shares given the scatters of the rows, at most; they end when no share changes by
+# more than this factor.
 MOST_SHARE_STEPS, SETTLED_STEP = 100, 1.01
+# Shares of variances are learned under a prior that counts as this share of the rows, or as
+# d^2 / n if that is more.
+FIRST_PRIOR_SHARE = 0.03
 # The least share of a variance, before their mean is made 1.
 LEAST_SHARE = 1e-6
 # Of tables with more numbers some rows are drawn at random: estimates begin with these, and the
