@@ -1,6 +1,6 @@
 """Codings fitted to held-out entries, and the errors of each column at these."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -121,9 +121,7 @@ def calibrated_and_scored(
 
     The losses of a fold are those of a coding that was fitted to the other folds; the constant is
     the best one for the entries that the fold does not hold out. The final fit is another one than
-    those of the folds: the losses are at least those of its predictions at the same entries. If
-    probabilities lose more than constant ones, the constant ones are taken; if values are farther
-    off than the best constant, probabilities are drawn to it as far as it is the best value.
+    those of the folds: the losses are at least those of its predictions at the same entries.
 
     Parameters
     ----------
@@ -174,48 +172,23 @@ def calibrated_and_scored(
         )
         return np.array(losses_and_errors)
 
-    def sums_of(adjust: Callable[[Coding, IntArray], Coding]) -> Array:
-        """Return weighted sums over folds of losses and errors (4,), as ``losses`` has them.
+    def fold_sums(k: int) -> Array:
+        """Weighted sums of losses and errors of a fold (4,), by the coding of the other ones."""
+        remaining = observed[~masks[k][observed]]
+        remaining = remaining if remaining.size else observed
+        predictions = predictions_of_folds[k].at(masks[k])
+        fold_coding = fitted(other for other in folds if other != k)
+        fold_coding = fold_coding.with_reference(predictions.variances)
+        return losses(fold_coding, predictions, masks[k], remaining) @ score_weights[masks[k]]
 
-        Those of the answers are at least those of the final fit.
-        """
-        sums = np.zeros(4)
-        for k in folds:
-            remaining = observed[~masks[k][observed]]
-            remaining = remaining if remaining.size else observed
-            predictions = predictions_of_folds[k].at(masks[k])
-            fold_coding = adjust(
-                codings_of_other_folds[k].with_reference(predictions.variances), remaining
-            )
-            sums += losses(fold_coding, predictions, masks[k], remaining) @ score_weights[masks[k]]
-        if final_predictions is not None:
-            predictions = final_predictions.at(all_held)
-            final_losses = (
-                losses(adjust(final_coding, observed), predictions, all_held, observed)
-                @ score_weights[all_held]
-            )
-            sums[[0, 2]] = np.maximum(sums, final_losses)[[0, 2]]
-        return sums
-
-    codings_of_other_folds = [fitted(other for other in folds if other != k) for k in folds]
+    sums = sum((fold_sums(k) for k in folds), start=np.zeros(4))
     final_coding = fitted(folds)
     if final_predictions is not None:
-        final_coding = final_coding.with_reference(final_predictions.at(all_held).variances)
-    sums = sums_of(lambda fitted_coding, _: fitted_coding)
-    of_observed = codes[observed], counts[observed]
-    if isinstance(final_coding, Indicator):
-        if sums[0] <= sums[1] and sums[2] > sums[3]:
-            final_coding, sums = (
-                final_coding.filling(*of_observed),
-                sums_of(lambda of_fold, rows: of_fold.filling(codes[rows], counts[rows])),
-            )
-            sums[2] = sums[3]
-        if sums[0] > sums[1]:  # the same probabilities everywhere
-            final_coding, sums[0], sums[2] = (
-                final_coding.as_constant(*of_observed),
-                sums[1],
-                sums[3],
-            )
+        predictions = final_predictions.at(all_held)
+        final_coding = final_coding.with_reference(predictions.variances)
+        final_losses = losses(final_coding, predictions, all_held, observed)
+        final_sums = final_losses @ score_weights[all_held]
+        sums[[0, 2]] = np.maximum(sums, final_sums)[[0, 2]]
     weight = sum(float(np.sum(score_weights[mask])) for mask in masks)
     return final_coding, ColumnScores(
         loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,

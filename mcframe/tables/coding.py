@@ -85,10 +85,6 @@ class BaseCoding(ABC):
         """The coding for which these are variances of held-out entries, if it reads them."""
         return self
 
-    def filling(self, codes: Array, weights: Array | None = None) -> Self:
-        """The coding whose best value is that of these codes, everywhere, if it is fitted."""
-        return self
-
     def error(self, mean: float) -> float:
         """The mean of the errors, in the unit of the measure."""
         return mean

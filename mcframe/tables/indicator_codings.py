@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import softmax
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.tables.coding import PROBABILITY_LIMITS, Choice, Levels
 from mcframe.tables.discriminant import MOST_UNEXPLAINED_SHARE, Discriminant
@@ -16,9 +15,11 @@ from mcframe.tables.platt_scaling import PRIOR_SLOPE
 # The least unexplained share of a variance. Of labels under mixtures in 11 simulated tables, 0.2
 # lost 3 % less than 0.01 and 0.05.
 LEAST_UNEXPLAINED_SHARE = 0.2
+# Of earlier files: the value that was filled in where no better one was found on held-out entries.
+FORMER_FIELDS = ("fill", "fill_shares")
 
 
-@stored(formerly=("mcframe.tables.coding.Indicator",))
+@stored(formerly=("mcframe.tables.coding.Indicator",), former_fields=FORMER_FIELDS)
 @attrs.frozen
 class Indicator(Choice):
     """One of K values, its probabilities ``exp(score_k)`` over their sum.
@@ -43,10 +44,6 @@ class Indicator(Choice):
         0 gives the same probabilities everywhere.
     offsets : tuple of K floats
         Empty: 0 of each value.
-    fill : float or None
-        The place that is to be the best value of every entry, where no better answer was found on
-        held-out entries: probabilities are drawn to ``fill_shares`` as far as it is.
-    fill_shares : tuple of K floats
     shares : tuple of K floats
         Empty: nothing was held out, and scores are ``-a (k - m)^2 + o_k``.
     reference_variance : float
@@ -61,8 +58,6 @@ class Indicator(Choice):
 
     slope: float = PRIOR_SLOPE
     offsets: tuple[float, ...] = ()
-    fill: float | None = None
-    fill_shares: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
     reference_variance: float = 0.5
     most_explained: float = np.inf
@@ -82,18 +77,6 @@ class Indicator(Choice):
             return np.array([reference])
         explained = 1.0 - np.clip(self.variance_of_place(variances), LEAST_UNEXPLAINED_SHARE, 1.0)
         return np.minimum(explained, self.most_explained * reference)
-
-    def as_constant(self, codes: Array, weights: Array | None = None) -> Self:
-        """The coding that answers the same everywhere, by these codes."""
-        logs = np.log(self.constant_answer(codes, weights)[0])
-        return type(self)(self.places, 0.0, tuple(logs.tolist()))
-
-    def filling(self, codes: Array, weights: Array | None = None) -> Self:
-        """The coding whose best value is that of these codes, everywhere."""
-        counts = np.bincount(codes.astype(np.intp), weights, len(self.places))
-        shares = counts / np.sum(counts)
-        fill = float(self.predicted(shares[None])[0])
-        return attrs.evolve(self, fill=fill, fill_shares=tuple(shares.tolist()))
 
     def variance_of_place(self, variances: Array) -> Array:
         """One variance for each entry (n,), of those of its numbers (n x width)."""
@@ -131,29 +114,10 @@ class Indicator(Choice):
         p = softmax(self.log_shares + self.slope * scores + offsets, axis=1)
         if self.smoothing:
             p = (1.0 - self.smoothing) * p + self.smoothing * np.array(self.shares)
-        p = np.clip(p, *PROBABILITY_LIMITS)
-        return p if self.fill is None else self.drawn_to_fill(p)
-
-    def drawn_to_fill(self, p: Array) -> Array:
-        """Probabilities on the line from these to ``fill_shares`` (n x K).
-
-        The first ones on it of which ``fill`` is the best value, as it is of ``fill_shares``.
-        """
-        assert self.fill is not None
-        place, shares = int(self.fill), np.array(self.fill_shares)
-        at_p, at_shares = (self.margins(values, place) for values in (p, shares[None]))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            parts = np.where(at_p < 0.0, at_shares / (at_shares - at_p), 1.0)
-        share_of_p = np.min(np.clip(parts, 0.0, 1.0), axis=1, keepdims=True)
-        share_of_p = np.where(share_of_p < 1.0, (1.0 - RESULT_ROUNDING) * share_of_p, 1.0)
-        return share_of_p * p + (1.0 - share_of_p) * shares
-
-    def margins(self, p: Array, place: int) -> Array:
-        """Linear functions of p (n x any), none of them negative where the place is the best."""
-        return p[:, [place]] - p
+        return np.clip(p, *PROBABILITY_LIMITS)
 
 
-@stored(formerly=("mcframe.tables.coding.Steps",))
+@stored(formerly=("mcframe.tables.coding.Steps",), former_fields=FORMER_FIELDS)
 @attrs.frozen
 class Steps(Indicator, Levels):
     """Levels as the numbers 0, 1, ..."""
@@ -162,14 +126,8 @@ class Steps(Indicator, Levels):
         """The median of the probabilities, which is the fewest levels off."""
         return np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1).astype(np.float64)
 
-    def margins(self, p: Array, place: int) -> Array:
-        """1/2 less the probability of lower levels, and that up to this level less 1/2 (n x 2)."""
-        heights = np.cumsum(p, axis=1)
-        below = 0.5 - heights[:, place - 1 : place]
-        return np.hstack([below, heights[:, place : place + 1] - 0.5])
 
-
-@stored(formerly=("mcframe.tables.coding.Indicators",))
+@stored(formerly=("mcframe.tables.coding.Indicators",), former_fields=FORMER_FIELDS)
 @attrs.frozen
 class Indicators(Indicator):
     """One column for each class, 1 in its own.
