@@ -3,7 +3,7 @@
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 
@@ -80,7 +80,29 @@ class Discriminant:
 
     def scores(self, means: Array, explained: Array) -> Array:
         """The logarithm of the density of means of each class, up to a constant (n x K)."""
+        points, relative, widths = self.standard(means, explained)
+        return points / widths @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
+
+    def scores_left_out(
+        self, means: Array, explained: Array, codes: IntArray, weights: Array
+    ) -> Array:
+        """Scores of the entries of the fit (n x K), each left out of the centre of its class.
+
+        A curve that is fitted to these is no steeper because centres lie near their own entries.
+        """
+        points, relative, widths = self.standard(means, explained)
+        least = (1.0 - MOST_UNEXPLAINED_SHARE) / self.reference
+        counted = weights * np.maximum(relative[:, 0], least)
+        sums = (np.bincount(codes, counted, len(self.centres)) + 1.0)[codes]
+        moments = sums[:, None] * self.centres[codes] - weights[:, None] * points
+        centres = moments / (sums - counted)[:, None]
+        scores = self.scores(means, explained)
+        densities = np.sum((points - 0.5 * relative * centres) * centres / widths, axis=1)
+        scores[np.arange(codes.size), codes] = densities
+        return scores
+
+    def standard(self, means: Array, explained: Array) -> tuple[Array, Array, Array]:
+        """Means about the middle, by the root, r (n x 1), and variances of classes (n x K)."""
         relative = (explained / self.reference)[:, None]
         widths = np.maximum(1.0 + (1.0 - relative) * self.spread, LEAST_CLASS_VARIANCE)
-        differences = (means - self.middle) @ self.root.T / widths
-        return differences @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
+        return (means - self.middle) @ self.root.T, relative, widths
