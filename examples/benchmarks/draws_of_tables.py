@@ -8,9 +8,11 @@ method draws 20 tables. Numbers and levels count in standard deviations of the w
 category as the corners of a simplex whose sides are 1. The score of an entry is ``mean |X - y| -
 mean |X - X'| / 2`` over draws X and pairs of them (Gneiting and Raftery, JASA 2007): of numbers
 the CRPS. The energy score of a row is the same with all its hidden entries as one vector, so that
-it depends on how these are drawn together. Both are divided by those of draws of the observed
-values of the column. Smaller is better. A run is a line of ``runs.jsonl``; packages that are not
-installed have none.
+it depends on how these are drawn together. The energy distance of a drawn table is ``2 mean |X -
+Y| - mean |X - X'| - mean |Y - Y'|`` over its rows X and those of the whole table Y, so that it
+compares two distributions of rows, whichever row a value stands in; it is the mean over the draws.
+All three are divided by those of draws of the observed values of the column. Smaller is better. A
+run is a line of ``runs.jsonl``; packages that are not installed have none.
 """
 
 import argparse
@@ -26,8 +28,11 @@ from imputers import Design
 from mixed_tables import CATEGORY, DEVELOPMENT, SET_ASIDE_FIRST, TABLES, table
 from pages import DOCUMENT, markdown, write_part
 from runs import Runs
+from scipy.spatial.distance import cdist
 
 DRAWS, SHARE = 20, 0.3
+# What is measured of whole rows and of whole tables.
+ENERGIES = ("energy", "distance")
 
 
 def of_complete(frame, seed):
@@ -126,8 +131,15 @@ def energy(draws, truth):
     return distances - 0.5 * between / (len(draws) - 1)  # without pairs of a draw with itself
 
 
+def energy_distance(draws, truth):
+    """The mean over drawn tables (m x n x p) of their energy distances to true rows (n x p)."""
+    within = np.mean(cdist(truth, truth))
+    distances = [2.0 * np.mean(cdist(one, truth)) - np.mean(cdist(one, one)) for one in draws]
+    return float(np.mean(distances) - within)
+
+
 def scores(whole, given, tables):
-    """Scores by column, and the energy score of rows."""
+    """Scores by column, the energy score of rows, and the energy distance of tables."""
     hidden = np.isnan(given.codes) & ~np.isnan(whole.codes)
     drawn = [whole.codes_of(one) for one in tables]
     if any(np.isnan(one[hidden]).any() for one in drawn):
@@ -142,7 +154,9 @@ def scores(whole, given, tables):
     counts = hidden[:, columns]
     rows = counts.any(axis=1)
     of_rows = energy(np.where(counts, vectors, 0.0)[:, rows], np.where(counts, truth, 0.0)[rows])
-    return by_column, float(np.mean(of_rows))
+    known = ~np.isnan(whole.codes).any(axis=1)
+    distance = energy_distance(vectors[:, known], truth[known])
+    return by_column, float(np.mean(of_rows)), distance
 
 
 def measured(name, whole, given, seed):
@@ -150,10 +164,11 @@ def measured(name, whole, given, seed):
     frame, began = given.frame(), time.process_time()
     tables = METHODS[name][1](frame, seed)
     seconds = time.process_time() - began
-    by_column, of_rows = scores(whole, given, tables)
-    constants, rows_of_observed = scores(whole, given, of_observed(frame, seed))
+    by_column, *of_tables = scores(whole, given, tables)
+    constants, *of_observed_tables = scores(whole, given, of_observed(frame, seed))
     crps = float(np.mean(np.divide(by_column, constants)))
-    return {"seconds": seconds, "crps": crps, "energy": of_rows / rows_of_observed}
+    energies = dict(zip(ENERGIES, np.divide(of_tables, of_observed_tables).tolist(), strict=True))
+    return {"seconds": seconds, "crps": crps} | energies
 
 
 def report(runs):
@@ -167,7 +182,7 @@ def report(runs):
     rows = []
     for name in names:
         row = [name]
-        for what in ("crps", "energy"):
+        for what in ("crps", *ENERGIES):
             values = np.array([[cell[n].get(what, np.inf) for n in names] for cell in whole])
             place = names.index(name)
             ranks = 1 + np.sum(values < values[:, [place]], axis=1)
@@ -176,19 +191,27 @@ def report(runs):
         failed = sum("failed" in cell[name] for cell in whole)
         seconds = np.median([cell[name].get("seconds", np.nan) for cell in whole])
         rows.append([*row, f"{seconds:.1f}", f"{failed} of {len(whole)}"])
-    header = ["20 draws", "CRPS", "rank", "energy score", "rank", "CPU s", "failed"]
+    header = ["20 draws"]
+    header += ["CRPS", "rank", "energy score", "rank", "energy distance", "rank"]
+    header += ["CPU s", "failed"]
     per_table = []
     for one in dict.fromkeys(run["table"] for run in lines):
         cells = [
             cell for (name, _), cell in done.items() if name == one and set(names) <= set(cell)
         ]
         texts = [
-            f"{np.mean([c[n].get('crps', np.nan) for c in cells]):.3f},"
-            f" {np.mean([c[n].get('energy', np.nan) for c in cells]):.3f}"
+            ", ".join(
+                f"{np.mean([c[n].get(what, np.nan) for c in cells]):.3f}"
+                for what in ("crps", *ENERGIES)
+            )
             for n in names
         ]
         per_table.append([one, *texts])
-    return [*markdown(header, rows), "", *markdown(["CRPS, energy score", *names], per_table)]
+    return [
+        *markdown(header, rows),
+        "",
+        *markdown(["CRPS, energy score, energy distance", *names], per_table),
+    ]
 
 
 def main():

@@ -193,6 +193,29 @@ class IterativeForest(Forests, Iterative):
         return RandomForestRegressor(self.n_trees, max_features=1 / 3, random_state=0)
 
 
+class IterativeBoosting(Iterative):
+    """The same with boosted trees.
+
+    On five of the tables used in development the mean score was .592; with three other sizes of
+    trees .594 to .608, and with the defaults .615.
+    """
+
+    name = "IterativeImputer, boosting"
+    note = "HistGradientBoostingRegressor, 100 trees of 6 leaves; standardised, one-hot"
+
+    def estimator(self):
+        """Trees one after the other."""
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor(
+            learning_rate=0.05,
+            max_iter=100,
+            max_leaf_nodes=6,
+            min_samples_leaf=10,
+            random_state=0,
+        )
+
+
 class MissForest(Forests):
     """Stekhoven and Bühlmann (2012), by scikit-learn's forests.
 
@@ -421,6 +444,7 @@ METHODS = (
     Neighbours(),
     Iterative(),
     IterativeForest(50),
+    IterativeBoosting(),
     MissForest(100),
     MiceForest(),
     Copula(),
