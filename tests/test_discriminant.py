@@ -26,10 +26,11 @@ def test_an_entry_is_no_part_of_the_centre_that_it_is_compared_with(drawn):
     scores = fitted.scores_left_out(means, explained, codes, weights)
     plain = fitted.scores(means, explained)
     for i, of_class in enumerate(codes):
-        others = (codes == of_class) & (np.arange(codes.size) != i)
+        others = np.where(codes == of_class, weights, 0.0)
+        others[i] -= min(weights[i], 1.0)
         relative = np.broadcast_to(np.maximum(explained, 0.01), codes.shape) / fitted.reference
-        sums = weights[others] @ (means[others] - fitted.middle)
-        centre = fitted.root @ sums / (weights[others] @ relative[others] + 1.0)
+        sums = others @ (means - fitted.middle)
+        centre = fitted.root @ sums / (others @ relative + 1.0)
         centres = fitted.centres.copy()
         centres[of_class] = centre
         changed = Discriminant(

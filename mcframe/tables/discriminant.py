@@ -89,13 +89,14 @@ class Discriminant:
         """Scores of the entries of the fit (n x K), each left out of the centre of its class.
 
         A curve that is fitted to these is no steeper because centres lie near their own entries.
+        An entry that counts as several is one of these, the others stay.
         """
         points, relative, widths = self.standard(means, explained)
         least = (1.0 - MOST_UNEXPLAINED_SHARE) / self.reference
-        counted = weights * np.maximum(relative[:, 0], least)
-        sums = (np.bincount(codes, counted, len(self.centres)) + 1.0)[codes]
-        moments = sums[:, None] * self.centres[codes] - weights[:, None] * points
-        centres = moments / (sums - counted)[:, None]
+        counted, left_out = np.maximum(relative[:, 0], least), np.minimum(weights, 1.0)
+        sums = (np.bincount(codes, weights * counted, len(self.centres)) + 1.0)[codes]
+        moments = sums[:, None] * self.centres[codes] - left_out[:, None] * points
+        centres = moments / (sums - left_out * counted)[:, None]
         scores = self.scores(means, explained)
         densities = np.sum((points - 0.5 * relative * centres) * centres / widths, axis=1)
         scores[np.arange(codes.size), codes] = densities
