@@ -470,7 +470,7 @@ def test_few_entries_are_enough():
 
 @pytest.mark.parametrize("n", [4, pytest.param(8, marks=pytest.mark.slow(seconds=4))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_nothing_is_answered_worse_than_by_the_constant(n):
+def test_answers_are_no_worse_than_constants_beyond_chance(n):
     """At holes, up to what chance allows; whatever the unit."""
     check = given(skewed_tables())(check_answers_beside_the_constant)
     settings(max_examples=n, phases=[Phase.generate])(check)()

@@ -1,11 +1,15 @@
 """Discriminants of predicted indicators."""
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcframe.tables.discriminant import Discriminant
+from mcframe.tables.calibrating import calibrated
+from mcframe.tables.discriminant import MOST_UNEXPLAINED_SHARE, Discriminant
+from mcframe.tables.indicator_codings import Indicators
+from mcframe.tables.raw_predictions import RawPredictions
 
 
 @st.composite
@@ -23,37 +27,45 @@ def entries(draw):
 def test_an_entry_is_no_part_of_the_centre_that_it_is_compared_with(drawn):
     means, explained, codes, n_classes, weights = drawn
     fitted = Discriminant.of(means, explained, codes.astype(float), n_classes, weights)
-    scores = fitted.scores_left_out(means, explained, codes, weights)
-    plain = fitted.scores(means, explained)
+    scores = fitted.left_out_scores(means, explained, codes, weights)
+    least = 1.0 - MOST_UNEXPLAINED_SHARE
+    relative = np.broadcast_to(np.maximum(explained, least), codes.shape) / fitted.reference
+    scale = 1.0 + np.max(np.abs(fitted.scores(means, explained))) + np.sum(fitted.centres**2)
     for i, of_class in enumerate(codes):
-        others = np.where(codes == of_class, weights, 0.0)
-        others[i] -= min(weights[i], 1.0)
-        relative = np.broadcast_to(np.maximum(explained, 0.01), codes.shape) / fitted.reference
-        sums = others @ (means - fitted.middle)
-        centre = fitted.root @ sums / (others @ relative + 1.0)
+        counts = np.where(codes == of_class, weights, 0.0)
+        counts[i] -= min(weights[i], 1.0)
         centres = fitted.centres.copy()
-        centres[of_class] = centre
-        changed = Discriminant(
-            fitted.middle, fitted.root, fitted.spread, centres, fitted.reference
-        )
-        of_entry = explained if explained.size == 1 else explained[i : i + 1]
-        [expected] = changed.scores(means[i : i + 1], of_entry)
-        scale = np.max(np.abs(plain), initial=1.0) + np.sum(np.square(fitted.centres))
-        np.testing.assert_allclose(scores[i], expected, rtol=1e-6, atol=1e-9 * scale)
+        sums = counts @ (means - fitted.middle)
+        centres[of_class] = fitted.root @ sums / (counts @ relative + 1.0)
+        without = attrs.evolve(fitted, centres=centres)
+        [expected] = without.scores(means[[i]], explained[[min(i, explained.size - 1)]])
+        np.testing.assert_allclose(scores[i], expected[of_class], rtol=1e-6, atol=1e-9 * scale)
 
 
 @pytest.mark.parametrize("n", [20, 60, 200])
-def test_scores_of_noise_say_nothing_of_the_class_if_entries_are_left_out(n):
-    """Those that entries are part of speak for their own class, on average over 300 tables."""
-    rng = np.random.default_rng(n)
+def test_scores_of_noise_say_far_less_of_the_class_if_entries_are_left_out(n):
+    """Those of which entries are a part speak for the class of the entry (300 tables)."""
+    rng, explained = np.random.default_rng(n), np.array([0.5])
     gains = []
     for _ in range(300):
         means = rng.dirichlet(np.full(3, 20.0), n)
         codes, weights = rng.integers(3, size=n), np.ones(n)
-        fitted = Discriminant.of(means, np.array([0.5]), codes.astype(float), 3, weights)
-        left_out = fitted.scores_left_out(means, np.array([0.5]), codes, weights)
-        pair = (fitted.scores(means, np.array([0.5])), left_out)
-        gains.append([np.mean(s[np.arange(n), codes] - np.mean(s, axis=1)) for s in pair])
-    with_entries, without = np.mean(gains, axis=0)
-    assert with_entries > 0.0
-    assert abs(without) < 0.3 * with_entries
+        fitted = Discriminant.of(means, explained, codes.astype(float), 3, weights)
+        scores = fitted.scores(means, explained)
+        of_class = scores[np.arange(n), codes]
+        of_others = 0.5 * (np.sum(scores, axis=1) - of_class)
+        left_out = fitted.left_out_scores(means, explained, codes, weights)
+        gains.append([np.mean(of_class - of_others), np.mean(left_out - of_others)])
+    of_part, left_out = np.mean(gains, axis=0)
+    assert of_part > 0.0
+    assert abs(left_out) < 0.3 * of_part
+
+
+def test_curves_of_noise_are_flat():
+    """Of 60 entries; their slope were 1, the usual one, if entries had their part in centres."""
+    rng, slopes = np.random.default_rng(0), []
+    for _ in range(40):
+        raw = RawPredictions(rng.dirichlet(np.full(3, 20.0), 60), np.full((60, 3), 0.5))
+        coding = calibrated(Indicators(tuple("abc")), rng.integers(3, size=60).astype(float), raw)
+        slopes.append(coding.slope)
+    assert np.mean(slopes) < 0.6

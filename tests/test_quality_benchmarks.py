@@ -398,6 +398,20 @@ def test_rankings_are_compared(tmp_path):
     assert "| mc.fit, squared | " in said
 
 
+def test_energy_distances_are_those_of_pairs_of_rows(script):  # noqa: F811
+    """0 of the same rows in another order; of numbers twice the area of squared gaps of CDFs."""
+    distance = script("draws_of_tables").energy_distance
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 3))
+    assert distance(rows[None, ::-1], rows) == pytest.approx(0.0, abs=1e-12)
+    first, second = rng.normal(size=(2, 30))
+    points = np.sort(np.concatenate([first, second]))
+    gaps = [np.mean(of <= points[:, None], axis=1) for of in (first, second)]
+    area = np.sum(np.square(gaps[0] - gaps[1])[:-1] * np.diff(points))
+    of_both = distance(np.stack([first, second])[:, :, None], second[:, None])
+    assert of_both == pytest.approx(0.5 * 2.0 * area)  # the mean of two draws, one of them right
+
+
 def test_many_tables_count_what_holds_and_rank_what_all_were_run_on(script, tmp_path):  # noqa: F811
     many, runs = script("many_tables"), []
     whole = script("mixed_tables").toy()

@@ -132,14 +132,18 @@ def energy(draws, truth):
 
 
 def energy_distance(draws, truth):
-    """The mean over drawn tables (m x n x p) of their energy distances to true rows (n x p)."""
+    """The mean over drawn tables (m x n x p) of their energy distances to true rows (n x p).
+
+    Of the two as distributions on their rows: pairs of a row with itself count, and it is 0 of
+    equal tables.
+    """
     within = np.mean(cdist(truth, truth))
     distances = [2.0 * np.mean(cdist(one, truth)) - np.mean(cdist(one, one)) for one in draws]
     return float(np.mean(distances) - within)
 
 
 def scores(whole, given, tables):
-    """Scores by column, the energy score of rows, and the energy distance of tables."""
+    """Scores by column, the energy score of rows, and the energy distance of rows without gaps."""
     hidden = np.isnan(given.codes) & ~np.isnan(whole.codes)
     drawn = [whole.codes_of(one) for one in tables]
     if any(np.isnan(one[hidden]).any() for one in drawn):

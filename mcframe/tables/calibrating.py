@@ -100,10 +100,7 @@ def calibrated(
         explained = fitted.explained_share(raw.variances)
         discriminant = Discriminant.of(raw.means, explained, codes, fitted.width, weights)
         fitted = attrs.evolve(fitted, discriminant=discriminant)
-        scores = discriminant.scores_left_out(raw.means, explained, places, weights)
-        offset_factors = explained / discriminant.reference
-    else:
-        scores, offset_factors = fitted.scores(raw.means, raw.variances)
+    scores, offset_factors = fitted.scores_of_fit(raw.means, raw.variances, places, weights)
     slope, offsets = most_likely(
         scores, places, offset_factors, fitted.log_shares, fitted.usual_slope, weights
     )

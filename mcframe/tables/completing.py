@@ -85,8 +85,7 @@ def complete(
     The answer does not depend on clock times. Probabilities of labels and levels come from a
     logistic curve of the mean, with a coefficient and cut points for each column from held-out
     entries. Those of categories come from a linear discriminant of the means of their indicators.
-    Levels are filled with the median of their probabilities. If held-out entries of a column are
-    predicted worse than by its constant, the constant is used.
+    Levels are filled with the median of their probabilities.
 
     ``method="optimum"`` uses the model of ``declare``: each type of column has its own likelihood,
     and one nuclear norm has a weight that ``cross_validate`` chooses among 10. Its optimum is

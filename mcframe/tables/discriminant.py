@@ -80,29 +80,28 @@ class Discriminant:
 
     def scores(self, means: Array, explained: Array) -> Array:
         """The logarithm of the density of means of each class, up to a constant (n x K)."""
-        points, relative, widths = self.standard(means, explained)
+        points, relative, widths = self.whitened(means, explained)
         return points / widths @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
 
-    def scores_left_out(
+    def left_out_scores(
         self, means: Array, explained: Array, codes: IntArray, weights: Array
     ) -> Array:
-        """Scores of the entries of the fit (n x K), each left out of the centre of its class.
+        """The score of the class of each entry of the fit (n,), about a centre without the entry.
 
         A curve that is fitted to these is no steeper because centres lie near their own entries.
-        An entry that counts as several is one of these, the others stay.
+        Only centres leave it out: covariances, for which one entry counts less, are those of all.
+        An entry that counts as several is one of these, and the others stay.
         """
-        points, relative, widths = self.standard(means, explained)
-        least = (1.0 - MOST_UNEXPLAINED_SHARE) / self.reference
+        points, relative, widths = self.whitened(means, explained)
+        least = (1.0 - MOST_UNEXPLAINED_SHARE) / self.reference  # as in the fit
         counted, left_out = np.maximum(relative[:, 0], least), np.minimum(weights, 1.0)
         sums = (np.bincount(codes, weights * counted, len(self.centres)) + 1.0)[codes]
         moments = sums[:, None] * self.centres[codes] - left_out[:, None] * points
         centres = moments / (sums - left_out * counted)[:, None]
-        scores = self.scores(means, explained)
-        densities = np.sum((points - 0.5 * relative * centres) * centres / widths, axis=1)
-        scores[np.arange(codes.size), codes] = densities
+        scores: Array = np.sum((points - 0.5 * relative * centres) * centres / widths, axis=1)
         return scores
 
-    def standard(self, means: Array, explained: Array) -> tuple[Array, Array, Array]:
+    def whitened(self, means: Array, explained: Array) -> tuple[Array, Array, Array]:
         """Means about the middle, by the root, r (n x 1), and variances of classes (n x K)."""
         relative = (explained / self.reference)[:, None]
         widths = np.maximum(1.0 + (1.0 - relative) * self.spread, LEAST_CLASS_VARIANCE)

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 from scipy.special import softmax
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
 from mcframe.tables.coding import PROBABILITY_LIMITS, Choice, Levels
 from mcframe.tables.discriminant import MOST_UNEXPLAINED_SHARE, Discriminant
@@ -15,7 +15,8 @@ from mcframe.tables.platt_scaling import PRIOR_SLOPE
 # The least unexplained share of a variance. Of labels under mixtures in 11 simulated tables, 0.2
 # lost 3 % less than 0.01 and 0.05.
 LEAST_UNEXPLAINED_SHARE = 0.2
-# Of earlier files: the value that was filled in where no better one was found on held-out entries.
+# Of earlier files: the value that all entries had where no better one was found on held-out ones,
+# and the frequencies to which probabilities were drawn for it.
 FORMER_FIELDS = ("fill", "fill_shares")
 
 
@@ -41,7 +42,7 @@ class Indicator(Choice):
     Parameters
     ----------
     slope : float
-        0 gives the same probabilities everywhere.
+        0, in files of earlier versions, comes with the same probabilities everywhere.
     offsets : tuple of K floats
         Empty: 0 of each value.
     shares : tuple of K floats
@@ -101,6 +102,12 @@ class Indicator(Choice):
         centred = places - centre
         scores = 2.0 * centred * (means - centre) - explained[:, None] * centred**2
         return variance_ratio[:, None] * scores, explained / (1.0 - self.reference_variance)
+
+    def scores_of_fit(
+        self, means: Array, variances: Array | None, codes: IntArray, weights: Array
+    ) -> tuple[Array, Array]:
+        """The same of the entries, with these codes (n,), to which the coding was fitted."""
+        return self.scores(means, variances)
 
     @property
     def log_shares(self) -> Array:
@@ -173,3 +180,15 @@ class Indicators(Indicator):
         explained = self.explained_share(variances)
         scores = self.discriminant.scores(means, explained)
         return scores, explained / self.discriminant.reference
+
+    def scores_of_fit(
+        self, means: Array, variances: Array | None, codes: IntArray, weights: Array
+    ) -> tuple[Array, Array]:
+        """The same, that of the class of an entry about a centre without the entry."""
+        scores, offset_factors = self.scores(means, variances)
+        if self.discriminant is not None:
+            explained = self.explained_share(variances)
+            scores[np.arange(codes.size), codes] = self.discriminant.left_out_scores(
+                means, explained, codes, weights
+            )
+        return scores, offset_factors
