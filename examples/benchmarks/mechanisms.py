@@ -183,7 +183,9 @@ def parsed(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=DEVELOPMENT)
     parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=MECHANISMS)
-    parser.add_argument("--methods", nargs="+", choices=(OURS, *PEERS), default=(OURS, *PEERS))
+    parser.add_argument(
+        "--methods", nargs="+", choices=[m.name for m in METHODS], default=(OURS, *PEERS)
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--max-seconds", type=float, default=300.0, help="for a run of a peer")
     parser.add_argument("--again", action="store_true", help="run what was run already, too")
