@@ -106,7 +106,7 @@ class Indicator(Choice):
     def scores_of_fit(
         self, means: Array, variances: Array | None, codes: IntArray, weights: Array
     ) -> tuple[Array, Array]:
-        """The same of the entries, with these codes (n,), to which the coding was fitted."""
+        """As ``scores``, of the entries with these codes (n,) to which the coding is fitted."""
         return self.scores(means, variances)
 
     @property
@@ -184,7 +184,7 @@ class Indicators(Indicator):
     def scores_of_fit(
         self, means: Array, variances: Array | None, codes: IntArray, weights: Array
     ) -> tuple[Array, Array]:
-        """The same, that of the class of an entry about a centre without the entry."""
+        """As ``scores``, but that of the class of an entry is about a centre without the entry."""
         scores, offset_factors = self.scores(means, variances)
         if self.discriminant is not None:
             explained = self.explained_share(variances)
