@@ -106,7 +106,7 @@ class Indicator(Choice):
     def scores_of_fit(
         self, means: Array, variances: Array | None, codes: IntArray, weights: Array
     ) -> tuple[Array, Array]:
-        """As ``scores``, of the entries with these codes (n,) to which the coding is fitted."""
+        """Coefficients of slope and offsets of entries with these codes (n,), for fitting both."""
         return self.scores(means, variances)
 
     @property
@@ -184,7 +184,7 @@ class Indicators(Indicator):
     def scores_of_fit(
         self, means: Array, variances: Array | None, codes: IntArray, weights: Array
     ) -> tuple[Array, Array]:
-        """As ``scores``, but that of the class of an entry is about a centre without the entry."""
+        """Log densities, no entry with a part in the centre of its class, and factors of offsets."""
         scores, offset_factors = self.scores(means, variances)
         if self.discriminant is not None:
             explained = self.explained_share(variances)
