@@ -184,7 +184,7 @@ class Indicators(Indicator):
     def scores_of_fit(
         self, means: Array, variances: Array | None, codes: IntArray, weights: Array
     ) -> tuple[Array, Array]:
-        """Log densities, no entry with a part in the centre of its class, and factors of offsets."""
+        """Log densities, an entry having no part in its own centre, and factors of offsets."""
         scores, offset_factors = self.scores(means, variances)
         if self.discriminant is not None:
             explained = self.explained_share(variances)
