@@ -155,6 +155,12 @@ def add_verbs(commands: Subparsers) -> None:
         " by them (default: where the table allows it)",
     )
     command.add_argument(
+        "--detect-limits",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="take gaps for numbers beyond the observed ones where the table says so beyond doubt",
+    )
+    command.add_argument(
         "--training-rows",
         metavar="N",
         type=natural,
@@ -385,6 +391,7 @@ def impute(arguments: argparse.Namespace) -> Report:
                 trend=arguments.trend,
                 row_weights=arguments.row_weights,
                 nonlinear=arguments.nonlinear,
+                detect_limits=arguments.detect_limits,
                 relations=[relation(text, within) for text in arguments.relation] or None,
             )
     identifiers = identifiers_of(completed.declared, arguments.id)

@@ -372,6 +372,7 @@ class Options:
     confidence_level = Option("confidence_level", probability)
     on_average = Option("on_average", switch)
     nonlinear = Option("nonlinear", optional_switch)
+    detect_limits = Option("detect_limits", switch)
     trend = Option("trend", partial(whole, least=0, most=MOST_TREND))
     share = Option("share", probability)
 

@@ -39,6 +39,7 @@ def complete_file(
     row_weights: str | None = None,
     relations: Sequence[str | Relation] | None = None,
     nonlinear: bool | None = None,
+    detect_limits: bool = True,
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Completion[Any]:
@@ -61,7 +62,8 @@ def complete_file(
         folder that the environment variable ``MCFRAME_DATA`` names.
     out : path
         Of what is written, .parquet or .csv. It appears there when it is whole.
-    types, missing, row_weights, relations, nonlinear, progress : as in ``mc.complete``
+    types, missing, row_weights, relations, nonlinear, detect_limits, progress : as in
+        ``mc.complete``.
         Weights are a column of the file.
     level : float, optional
         Between 0 and 1: the ends of intervals with this probability are written, too, beside
@@ -132,6 +134,7 @@ def complete_file(
                 row_weights=row_weights,
                 relations=relations,
                 nonlinear=nonlinear,
+                detect_limits=detect_limits,
             )
         if rows.n_rows <= training_rows:
             intervals = () if level is None else completed.interval(level)

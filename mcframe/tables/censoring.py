@@ -1,6 +1,7 @@
-"""Limits of a column that stand in other columns: ``censored``."""
+"""Limits of a column, in other columns or numbers: ``censored``."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import attrs
@@ -18,26 +19,56 @@ from mcframe.tables.known_limits import KnownLimits
 
 @stored
 @attrs.frozen
+class LimitNumber:
+    """A number that is the limit of a column in all rows."""
+
+    number: float
+
+    def __repr__(self) -> str:
+        return exact(self.number)
+
+
+@stored
+@attrs.frozen
 class LimitColumns:
-    """The columns with the limits of another one, as ``censored`` declares them.
+    """The limits of a column, as ``censored`` declares them: other columns, or numbers.
 
     Attributes
     ----------
-    lower, upper, where : object or None
-        Names of columns.
+    lower, upper : object, LimitNumber or None
+        Names of columns, or numbers.
+    where : object or None
+        The name of a column.
     kind : object
         As in ``types``, or None to detect it.
+    at_gaps_only : bool
+        Whether a value that equals its limit is known.
     """
 
     lower: Any
     upper: Any
     where: Any
     kind: Any
+    at_gaps_only: bool = False  # not in files of earlier versions
 
     @property
     def names(self) -> list[Any]:
         """The names of the columns."""
-        return [name for name in (self.lower, self.upper, self.where) if name is not None]
+        return [
+            name
+            for name in (self.lower, self.upper, self.where)
+            if name is not None and not isinstance(name, LimitNumber)
+        ]
+
+    def among(self, names: Sequence[Any]) -> "LimitColumns":
+        """The limits in a table with columns of these names: a number that is no name is itself."""
+        lower, upper = (
+            LimitNumber(float(end))
+            if isinstance(end, Real) and not isinstance(end, bool) and end not in names
+            else end
+            for end in (self.lower, self.upper)
+        )
+        return attrs.evolve(self, lower=lower, upper=upper)
 
     def __str__(self) -> str:
         ends = {"lower": self.lower, "upper": self.upper, "where": self.where}
@@ -50,11 +81,12 @@ class LimitColumns:
 def censored(
     *, lower: Any = None, upper: Any = None, where: Any = None, kind: Any = None
 ) -> LimitColumns:
-    """Declare that other columns have limits of a number that is not known exactly.
+    """Declare limits of a number that is not known exactly: other columns, or one number.
 
     For limits of detection, top-coded amounts, and values that are known to lie in a range.
     ``types={"load": mc.censored(upper="limit")}``: where ``load`` is a gap, or equals the number
-    in column ``limit``, it is known to be at most that number. Such cells are neither missing nor
+    in column ``limit``, it is known to be at most that number. With ``upper=0.5`` it is at most .5
+    there. Such cells are neither missing nor
     observed: they are filled within their limits, in the table, in draws and in intervals, and
     means and covariances are estimated from what is known. Limits may also be text in the column
     itself, such as "<0.5", "> 100", "10-20", "1,000+" and "at least 3", which needs no
@@ -64,9 +96,10 @@ def censored(
     Parameters
     ----------
     lower, upper : object, optional
-        The names of columns of numbers, or of dates for a column of dates; one of them at least.
-        Where such a column is missing itself, there is no limit. With both of them a gap lies
-        between the two, and a value that is known must, too.
+        The names of columns of numbers, or of dates for a column of dates, or numbers; one of them
+        at least. A number that is the name of a column is that column. Where a column of limits is
+        missing itself, there is no limit. With both of them a gap lies between the two, and a
+        value that is known must, too.
     where : object, optional
         The name of a column of truth values: limits hold where it is true, whatever number stands
         in the declared column. By default they hold at gaps, and with one limit where the value
@@ -111,13 +144,18 @@ def split_limits(types: Any, names: Sequence[Any]) -> tuple[Any, dict[Any, Limit
     """
     if not isinstance(types, Mapping):
         return types, {}
-    censored = {name: kind for name, kind in types.items() if isinstance(kind, LimitColumns)}
+    censored = {
+        name: kind.among(names) for name, kind in types.items() if isinstance(kind, LimitColumns)
+    }
     for name, columns in censored.items():
         declared = f"types[{plain(name)!r}]"
         for place in (name, *columns.names):
             if place not in names:
                 hint = meant_column(place, list(names))
-                raise ModelError(f"{declared} names {plain(place)!r}, which is no column; {hint}")
+                raise ModelError(
+                    f"{declared} names {plain(place)!r}, which is neither a column nor a number;"
+                    f" {hint}"
+                )
         if name in columns.names:
             raise ModelError(
                 f"{declared} names the column itself; name the column that has its limits"
@@ -171,7 +209,7 @@ def limits_from(
             " out"
         )
     lower, upper = (
-        numbers_of_limits(column, others.get(end), none)
+        numbers_of_limits(column, end, others, none)
         for end, none in ((declared.lower, -np.inf), (declared.upper, np.inf))
     )
     values = column.numbers
@@ -179,7 +217,7 @@ def limits_from(
     is_range = declared.lower is not None and declared.upper is not None
     if declared.where is not None:
         holds = truths(column, others.get(declared.where))
-    elif not is_range:
+    elif not (is_range or declared.at_gaps_only):
         holds |= (values == lower) | (values == upper)
     crossed = lower > upper
     refuse(column, crossed, lower, upper, "its lower limit is above its upper one")
@@ -206,8 +244,18 @@ def refuse(column: Column, wrong: Mask, lower: Array, upper: Array, why: str) ->
         )
 
 
-def numbers_of_limits(column: Column, other: Column | None, none: float) -> Array:
-    """The numbers of a column of limits, ``none`` where it is missing."""
+def numbers_of_limits(
+    column: Column, end: Any, others: Mapping[Any, Column], none: float
+) -> Array:
+    """The numbers of a column of limits, or one for all rows; ``none`` where it is missing."""
+    if isinstance(end, LimitNumber):
+        if column.form == "date":
+            raise DataError(
+                f"column {plain(column.name)!r} holds dates, and its limit {end} is a number; give"
+                " a column with the dates that are its limits"
+            )
+        return np.full(len(column.cells), end.number)
+    other = others.get(end)
     if other is None:
         return np.full(len(column.cells), none)
     if other.form != column.form and other.n_observed:

@@ -55,6 +55,7 @@ def complete(
     row_weights: Any = None,
     relations: Sequence[str | Relation] | None = None,
     nonlinear: bool | None = None,
+    detect_limits: bool = True,
     progress: bool | None = None,
 ) -> Completion[Frame]:
     """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
@@ -143,6 +144,10 @@ def complete(
         lowers errors; see below. By default they are in tables that allow it. False leaves the
         correction out: it makes a fit take twice the time on average, three times with thousands
         of rows, and up to six times. True warns where it has no effect.
+    detect_limits : bool, default True
+        Whether gaps of columns of numbers are taken for numbers beyond the largest (or the least)
+        observed one where the table says so beyond doubt, as of a laboratory that leaves results
+        below its limit empty. A ``UserWarning`` names these columns; see below.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -181,6 +186,22 @@ def complete(
 
     In rows to which a column does not apply (``mc.only_if``), its relations do not hold. Entries
     that are held out look like missing ones: what would determine them is hidden, too.
+
+    **Gaps beyond an end.** If only numbers up to an end were recorded, those that are observed end
+    abruptly where others would be expected, and gaps are where other columns predict numbers
+    beyond it. Let m and d be the mean and the deviation of a number of a column given the other
+    columns of its row. In two models the number is Gaussian with the mean ``a + b m`` and the
+    deviation ``s d``, on its own scale or, of positive numbers, on that of logarithms. In the
+    first one it is missing with the probability ``Phi(g + h m)``: at random given other columns.
+    In the second one it is missing where it lies beyond the largest observed number (or the least
+    one), and nowhere else, so that the likelihood of a gap is ``Phi((a + b m - largest) / s d)``
+    (Tobin, Estimation of relationships for limited dependent variables, Econometrica 26, 1958). If
+    the maximum of the second likelihood is a thousand times that of the first one, and the gaps
+    alone are a thousand times likelier by it than with one probability, the column has this limit
+    at its gaps, also of new rows, as ``mc.censored(lower=largest)`` declares it. The table is then
+    completed again, and looked at again. A column needs 20 gaps and 10 different numbers among at
+    most 2,000 rows that are looked at. Dates, levels, columns beside a point mass, and tables with
+    groups, relations or factors have no such limits.
 
     **Errors.** With m and s the mean and the standard deviation of a missing number given what is
     observed of its row, on the scale of its column, the number is distributed as ``m + s h(x)``, x
@@ -270,7 +291,7 @@ def complete(
             " a kind such as 'number'"
         )
     seed, nonlinear = Options.random_state(random_state), Options.nonlinear(nonlinear)
-    trend = Options.trend(trend)
+    trend, detect_limits = Options.trend(trend), Options.detect_limits(detect_limits)
     with stage("complete", Options.progress(progress)):
         table = read_table(frame, types, missing)
         shape = table.frame.shape
@@ -304,6 +325,7 @@ def complete(
                 groups=row_groups,
                 row_weights=weights,
                 nonlinear=nonlinear,
+                detect_limits=detect_limits,
             )
     warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
     warn_of_constants_and_outliers(completed.declared.columns)

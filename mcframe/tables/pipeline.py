@@ -26,6 +26,7 @@ from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.row_corrections import RowCorrections
 from mcframe.posterior.row_estimates import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.row_limits import RowLimits
+from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds
@@ -46,9 +47,11 @@ from mcframe.tables.declared_column import (
     as_numbers,
     in_content_order,
     placed_columns,
+    numbers_in,
     row_limits_of,
     warn_of_limits,
 )
+from mcframe.tables.detected_limits import End, detected_limits, warn_of_ends, with_ends
 from mcframe.tables.marginals import with_scales
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, standard_units, takes_factors
@@ -254,6 +257,12 @@ class EstimatedRows:
     declared: Declared[Any]
     final_moments: HeldOutMoments | None
 
+    @property
+    def numbers(self) -> Array:
+        """The numbers of all rows of the table, NaN where missing."""
+        return np.asarray(numbers_in(self.declared.data[NUMBERS_BLOCK]), dtype=np.float64)
+
+
 
 @attrs.frozen(eq=False)
 class CalibratedTable:
@@ -280,6 +289,7 @@ def complete_by_posterior(
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
     nonlinear: bool | None = None,
+    detect_limits: bool = False,
 ) -> Completion[Any]:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
 
@@ -298,6 +308,9 @@ def complete_by_posterior(
     nonlinear : bool, optional
         Whether columns are corrected by what trees learn from held-out entries: by default where
         the table allows it, and with a warning where it does not if this is True.
+    detect_limits : bool
+        Whether gaps are looked for that are the numbers beyond an end. With such limits, of which
+        a warning tells, the table is completed from the beginning.
     """
     rng = np.random.default_rng(seed)
     coded = with_means_of_groups(code(table, rng), groups)
@@ -313,6 +326,18 @@ def complete_by_posterior(
     held_out = scale(hold_out(coded, n_folds, rng))
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
+    ends = ends_of(held_out, chosen, estimated, seed) if detect_limits else {}
+    if ends:
+        warn_of_ends(ends)
+        return complete_by_posterior(
+            attrs.evolve(table, columns=with_ends(table.columns, ends)),
+            seed=seed,
+            groups=groups,
+            row_weights=row_weights,
+            n_folds=n_folds,
+            prior_rows=prior_rows,
+            nonlinear=nonlinear,
+        )
     calibrated = calibrate(held_out, chosen, estimated)
     if nonlinear is not False:
         why = why_no_corrections(coded)
@@ -470,6 +495,36 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
     return EstimatedRows(posterior, declared, final_moments)
 
 
+def ends_of(
+    held_out: HeldOutTable, chosen: ChosenRows, estimated: EstimatedRows, seed: int
+) -> dict[Any, End]:
+    """The ends beyond which gaps lie, in tables whose rows have one distribution.
+
+    Where some are found, rows are estimated with these limits, and others are looked for.
+    """
+    coded, declared, engine = held_out.coded, estimated.declared, estimated.posterior.engine
+    is_large = is_wide(coded.frame.shape[0], coded.column_of_number.size)
+    if coded.has_factors or is_large or coded.groups is not None or coded.relations.declared:
+        return {}
+    assert isinstance(engine, JointPosterior)  # of Gaussian rows
+    ends: dict[Any, End] = {}
+    rows = engine.rows
+    while new := detected_limits(declared.columns, rows, ends, seed):
+        ends |= new
+        declared = declared.replace_columns(with_ends(declared.columns, new))
+        limits = declared.row_limits
+        assert limits is not None
+        units = standard_units(estimated.numbers)
+        is_known = ~np.isnan(estimated.numbers)
+        without = engine.rows.with_numbers(
+            rows.table.values, np.where(is_known, engine.rows.table.precisions, 0.0)
+        )
+        rows = chosen.choice.rows_within(
+            limits.in_units(units, NOISE_SHARE), without, coded.column_of_number
+        )
+    return ends
+
+
 def calibrate(
     held_out: HeldOutTable, chosen: ChosenRows, estimated: EstimatedRows
 ) -> CalibratedTable:
@@ -508,8 +563,7 @@ def correct(
     if not held_out.folds:
         return estimated, calibrated
     assert isinstance(engine, JointPosterior)  # of Gaussian rows
-    numbers = np.asarray(estimated.declared.data[NUMBERS_BLOCK], dtype=np.float64)
-    units = standard_units(numbers)
+    units = standard_units(estimated.numbers)
     data = CorrectionData.of(
         *(engine.rows, coded.values, units, chosen.moments, coded.column_of_number),
         *(held_out.folds[0].co_missing, seed, coded.weights_of_coded),

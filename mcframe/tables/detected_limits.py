@@ -1,0 +1,281 @@
+"""Limits that the data tell: columns whose gaps are the numbers beyond an end of those observed."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy
+from scipy.special import log_ndtr
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.errors import warn_caller
+from mcframe.contracts.validators import exact, listed, plain
+from mcframe.contracts.wording import wording
+from mcframe.posterior.row_variances import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior
+from mcframe.tables.censoring import LimitColumns, LimitNumber, limits_from
+from mcframe.tables.coding import Numbers
+from mcframe.tables.declared_column import DeclaredColumn
+
+# So many gaps and so many different numbers of a column are needed, and so many rows are looked at.
+FEWEST_GAPS, FEWEST_DISTINCT, MOST_ROWS = 20, 10, 2000
+# The logarithm of how many times likelier gaps beyond an end have to be than gaps that depend on
+# other columns alone, and of how many times likelier the gaps themselves are by what is known of
+# their numbers.
+LEAST_EVIDENCE = float(np.log(1000.0))
+# The same where another column ends in the same direction.
+BESIDE_OTHERS = float(np.log(20.0))
+
+
+@attrs.frozen
+class End:
+    """An end of the observed numbers of a column beyond which its gaps lie.
+
+    Attributes
+    ----------
+    number : float
+        The largest observed number, or the least one.
+    is_upper : bool
+        Whether the gaps are above it.
+    log_ratio : float
+        The logarithm of how many times likelier that is.
+    """
+
+    number: float
+    is_upper: bool
+    log_ratio: float
+
+    def __str__(self) -> str:
+        side = "above" if self.is_upper else "below"
+        return f"{side} {exact(self.number)} (e^{self.log_ratio:.0f} times likelier)"
+
+    @property
+    def limits(self) -> LimitColumns:
+        """The limit of each gap, as ``censored`` declares it."""
+        number = LimitNumber(self.number)
+        ends = (number, None) if self.is_upper else (None, number)
+        return LimitColumns(*ends, where=None, kind=None, at_gaps_only=True)
+
+
+@attrs.frozen(eq=False)
+class PredictedNumbers:
+    """Numbers of a column on a scale, and what other columns say of them.
+
+    Attributes
+    ----------
+    numbers : array (n,)
+        NaN at gaps.
+    means, deviations : array (n,)
+        Of the posterior of rows without the column.
+    log_jacobian : float
+        The logarithm of the density of the observed numbers is larger by it on their own scale.
+    """
+
+    numbers: Array
+    means: Array
+    deviations: Array
+    log_jacobian: float
+
+    @property
+    def gaps(self) -> Mask:
+        """Mark the gaps."""
+        return np.isnan(self.numbers)
+
+    @property
+    def design(self) -> Array:
+        """A constant and the means, over deviations (n x 2)."""
+        return np.column_stack([np.ones_like(self.means), self.means]) / self.deviations[:, None]
+
+    def log_density_of_gaps_by_others(self) -> float:
+        """The largest log likelihood where gaps depend on what other columns say, by a probit.
+
+        Numbers are Gaussian about a line of the means, with deviations in proportion.
+        """
+        observed = ~self.gaps
+        normal, _ = largest_likelihood(self.residuals(observed), np.empty((0, 3)))
+        line = np.column_stack([np.ones_like(self.means), self.means])
+        probit, _ = largest_likelihood(
+            np.empty((0, 2)), np.where(self.gaps, 1.0, -1.0)[:, None] * line
+        )
+        return self.log_jacobian + normal + probit
+
+    def log_density_of_gaps_beyond(self, end: float, sign: float) -> tuple[float, float]:
+        """The largest log likelihood where gaps are the numbers beyond an end, and no others are.
+
+        Beside it the logarithm of how many times likelier the gaps are than with one probability.
+        """
+        gaps = self.gaps
+        beyond = sign * np.column_stack([self.design, -end / self.deviations])
+        both, unknowns = largest_likelihood(self.residuals(~gaps), beyond[gaps])
+        scores = np.where(gaps, 1.0, -1.0) * (beyond @ unknowns)
+        n_gaps, n = np.count_nonzero(gaps), gaps.size
+        alike = n_gaps * np.log(n_gaps / n) + (n - n_gaps) * np.log1p(-n_gaps / n)
+        return self.log_jacobian + both, float(np.sum(log_ndtr(scores)) - alike)
+
+    def residuals(self, rows: Mask) -> Array:
+        """What ``largest_likelihood`` reads of observed numbers (n x 3)."""
+        return np.column_stack([-self.design[rows], (self.numbers / self.deviations)[rows]])
+
+
+def largest_likelihood(residuals: Array, scores: Array) -> tuple[float, Array]:
+    """The maximum over w of a log likelihood that is concave in it, and w.
+
+    It is ``sum_i log w_p - (r_i w)^2 / 2`` over rows r_i of residuals (n x p), without a constant,
+    plus ``sum_j log Phi(s_j w)`` over rows s_j of scores (m x p). With ``w = (a, b, 1) / s`` it is
+    that of numbers y with the mean ``a + b x`` and the deviation s, of which some are known to be
+    beyond a limit c alone: ``r = (-1, -x, y)`` and ``s = (1, x, -c)`` (Tobin, Estimation of
+    relationships for limited dependent variables, Econometrica 26, 1958; Olsen, Note on the
+    uniqueness of the maximum likelihood estimator for the tobit model, Econometrica 46, 1978).
+    """
+    n, p = residuals.shape
+
+    def loss(unknowns: Array) -> tuple[float, Array]:
+        left, of_scores = residuals @ unknowns, scores @ unknowns
+        logs = log_ndtr(of_scores)
+        slopes = np.exp(-0.5 * np.square(of_scores) - logs) / np.sqrt(2.0 * np.pi)
+        value, gradient = 0.5 * left @ left - np.sum(logs), residuals.T @ left - scores.T @ slopes
+        if n:
+            if unknowns[-1] <= 0.0:
+                return np.inf, gradient
+            value -= n * np.log(unknowns[-1])
+            gradient[-1] -= n / unknowns[-1]
+        return float(value), gradient
+
+    start = np.zeros(p)
+    if n:  # least squares of the observed numbers
+        line, *_ = np.linalg.lstsq(-residuals[:, :-1], residuals[:, -1], rcond=None)
+        start = np.append(line, 1.0)
+        start /= max(np.sqrt(np.mean(np.square(residuals @ start))), np.sqrt(NOISE_SHARE))
+    answer = scipy.optimize.minimize(loss, start, jac=True, method="BFGS")
+    return -float(answer.fun), answer.x
+
+
+def detected_limits(
+    columns: Sequence[DeclaredColumn], rows: RowsPosterior, ends: Mapping[Any, End], seed: int
+) -> dict[Any, End]:
+    """The ends beyond which the gaps of columns of numbers lie, by column name.
+
+    If only numbers up to an end were recorded, then the numbers that are observed end abruptly
+    where others would be expected, and gaps are where other columns predict numbers beyond it. Of a
+    column y whose numbers are predicted with the mean m and the deviation d by the other columns,
+    two models are compared by their largest likelihoods. In both, y is Gaussian with the mean
+    ``a + b m`` and the deviation ``s d``, on its own scale or, of positive numbers, on that of
+    logarithms. In the first one it is missing with the probability ``Phi(g + h m)``: at random
+    given the other columns. In the second one it is missing where it is above the largest observed
+    number, or where it is below the least one, and nowhere else. That has to be a thousand times
+    likelier, or twenty times where another column ends in that direction, and the gaps alone as
+    many times likelier than with one probability.
+
+    Parameters
+    ----------
+    columns : sequence of DeclaredColumn
+        Of one block.
+    rows : RowsPosterior
+        The posterior of all rows of the table, in standard units.
+    ends : dict from column name to End
+        Those of other columns, which ``rows`` have as limits.
+    seed : int
+        Draws the rows that are looked at in a long table.
+    """
+    chosen = np.arange(len(rows.table.values))
+    if chosen.size > MOST_ROWS:
+        chosen = np.sort(np.random.default_rng(seed).permutation(chosen.size)[:MOST_ROWS])
+    table, sides = rows.table.take(chosen), {end.is_upper for end in ends.values()}
+    new = {}
+    for column in columns:
+        codes = column.codes[chosen] if column.place is not None else np.empty(0)
+        if not may_end(column, codes):
+            continue
+        precisions = table.precisions.copy()
+        precisions[:, column.place] = 0.0
+        cells = rows.components.conditionals(table.with_numbers(table.values, precisions))
+        means, variances = (of_all[:, column.place] for of_all in cells.moments)
+        end = end_of(column, codes, means, np.sqrt(variances + NOISE_SHARE), sides)
+        if end is not None:
+            new[column.name] = end
+    return new
+
+
+def may_end(column: DeclaredColumn, codes: Array) -> bool:
+    """True if limits of a column may be looked for, with these codes of some of its rows."""
+    n_gaps = np.count_nonzero(np.isnan(codes))
+    return (
+        isinstance(column.coding, Numbers)
+        and column.coding.width == 1
+        and column.column.form == "number"
+        and column.column.limits is None
+        and column.condition is None
+        and column.neighbour is None
+        and FEWEST_GAPS <= n_gaps
+        and np.unique(codes[~np.isnan(codes)]).size >= FEWEST_DISTINCT
+    )
+
+
+def end_of(
+    column: DeclaredColumn, codes: Array, means: Array, deviations: Array, sides: Collection[bool]
+) -> End | None:
+    """The end of a column beyond which its gaps lie, by what other columns predict; or None.
+
+    ``sides`` has True if another column has an upper end, and False if one has a lower end.
+    """
+    coding = column.coding
+    assert isinstance(coding, Numbers)
+    gaps = np.isnan(codes)
+    is_upper = bool(np.mean(means[gaps]) > np.mean(means[~gaps]))
+    sign = 1.0 if is_upper else -1.0
+    code = sign * float(np.nanmax(sign * column.codes))
+    number = code * coding.unit
+    if number == (coding.upper if is_upper else coding.lower):
+        return None  # nothing lies beyond its bound
+    at_random, beyond = [], []
+    for scale in (np.asarray, np.log) if np.nanmin(column.codes) > 0.0 else (np.asarray,):
+        scaled = scale(codes)
+        center, spread = float(np.nanmean(scaled)), float(np.nanstd(scaled))
+        if not spread > 0.0:
+            return None
+        log_jacobian = -np.count_nonzero(~gaps) * np.log(spread)
+        if scale is np.log:
+            log_jacobian -= float(np.nansum(scaled))
+        predicted = PredictedNumbers(
+            *((scaled - center) / spread, means, deviations), log_jacobian
+        )
+        at_random.append(predicted.log_density_of_gaps_by_others())
+        end = (float(scale(code)) - center) / spread
+        beyond.append(predicted.log_density_of_gaps_beyond(end, sign))
+    largest, of_gaps = max(beyond)
+    log_ratio = largest - max(at_random)
+    if min(log_ratio, of_gaps) < (BESIDE_OTHERS if is_upper in sides else LEAST_EVIDENCE):
+        return None
+    return End(number, is_upper, log_ratio)
+
+
+def with_ends(
+    columns: Sequence[DeclaredColumn], ends: Mapping[Any, End]
+) -> tuple[DeclaredColumn, ...]:
+    """Columns with the limits of their gaps."""
+    limited = []
+    for column in columns:
+        if column.name in ends:
+            limits = ends[column.name].limits
+            column = attrs.evolve(
+                column,
+                column=attrs.evolve(
+                    column.column, given_limits=limits_from(column.column, limits, {})
+                ),
+                limit_columns=limits,
+                why=f"{column.why}; limits of gaps: {limits}",
+            )
+        limited.append(column)
+    return tuple(limited)
+
+
+def warn_of_ends(ends: Mapping[Any, End]) -> None:
+    """A ``UserWarning`` of the ends beyond which gaps are taken to lie."""
+    if ends:
+        option = wording().either(python="detect_limits=False", command="--no-detect-limits")
+        warn_caller(
+            "gaps are taken for numbers beyond the observed ones, which end abruptly where other"
+            f" columns predict more of them: {listed([f'{plain(name)!r} {end}' for name, end in ends.items()])};"
+            f" {option} takes them for numbers that may be of any size"
+        )
