@@ -157,8 +157,8 @@ def add_verbs(commands: Subparsers) -> None:
     command.add_argument(
         "--detect-limits",
         action=argparse.BooleanOptionalAction,
-        default=True,
-        help="take gaps for numbers beyond the observed ones where the table says so beyond doubt",
+        help="take gaps for numbers beyond the observed ones where the table says so beyond doubt"
+        " (default: yes)",
     )
     command.add_argument(
         "--training-rows",
@@ -365,8 +365,9 @@ def impute(arguments: argparse.Namespace) -> Report:
     within = arguments.relation_tolerance
     in_parts = rows_in_parts(arguments, method, [out, *further])
     if arguments.model:
-        for option in ("relation", "groups", "time", "trend", "row-weights", "nonlinear"):
-            if getattr(arguments, option.replace("-", "_")):
+        options = ("relation", "groups", "time", "trend", "row-weights", "nonlinear")
+        for option in (*options, "detect-limits"):
+            if getattr(arguments, option.replace("-", "_")) not in (None, [], 0, False):
                 raise ModelError(f"--{option} is without --model; leave one of them out")
         declared = declared_table(arguments)
         answer: Fit | Posterior
@@ -391,7 +392,7 @@ def impute(arguments: argparse.Namespace) -> Report:
                 trend=arguments.trend,
                 row_weights=arguments.row_weights,
                 nonlinear=arguments.nonlinear,
-                detect_limits=arguments.detect_limits,
+                detect_limits=arguments.detect_limits is not False,
                 relations=[relation(text, within) for text in arguments.relation] or None,
             )
     identifiers = identifiers_of(completed.declared, arguments.id)

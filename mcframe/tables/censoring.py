@@ -1,7 +1,6 @@
 """Limits of a column, in other columns or numbers: ``censored``."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import attrs
@@ -10,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import exact, plain, suggests_options
+from mcframe.contracts.validators import as_float, exact, plain, suggests_options
 from mcframe.contracts.wording import wording
 from mcframe.tables.columns import Column
 from mcframe.tables.gaps import meant_column
@@ -61,13 +60,8 @@ class LimitColumns:
         ]
 
     def among(self, names: Sequence[Any]) -> "LimitColumns":
-        """The limits in a table with columns of these names: a number that is no name is itself."""
-        lower, upper = (
-            LimitNumber(float(end))
-            if isinstance(end, Real) and not isinstance(end, bool) and end not in names
-            else end
-            for end in (self.lower, self.upper)
-        )
+        """The limits in a table whose columns have these names: other numbers are limits."""
+        lower, upper = (as_limit(end, names) for end in (self.lower, self.upper))
         return attrs.evolve(self, lower=lower, upper=upper)
 
     def __str__(self) -> str:
@@ -75,6 +69,14 @@ class LimitColumns:
         return ", ".join(
             f"{end}={plain(name)!r}" for end, name in ends.items() if name is not None
         )
+
+
+def as_limit(end: Any, names: Sequence[Any]) -> Any:
+    """A finite number that is no name of a column as a limit; all else as it is."""
+    if end is None or isinstance(end, bool | LimitNumber) or end in names:
+        return end
+    number = as_float(end)
+    return end if number is None or not np.isfinite(number) else LimitNumber(number)
 
 
 @suggests_options

@@ -1,4 +1,4 @@
-"""Limits that the data tell: columns whose gaps are the numbers beyond an end of those observed."""
+"""Limits that the data tell: columns whose gaps are numbers beyond an end of the observed ones."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,8 @@ from scipy.special import log_ndtr
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import warn_caller
-from mcframe.contracts.validators import exact, listed, plain
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.validators import listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.posterior.row_variances import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior
@@ -18,7 +19,8 @@ from mcframe.tables.censoring import LimitColumns, LimitNumber, limits_from
 from mcframe.tables.coding import Numbers
 from mcframe.tables.declared_column import DeclaredColumn
 
-# So many gaps and so many different numbers of a column are needed, and so many rows are looked at.
+# So many gaps and so many different numbers of a column are needed, and of longer tables so many
+# rows are drawn.
 FEWEST_GAPS, FEWEST_DISTINCT, MOST_ROWS = 20, 10, 2000
 # The logarithm of how many times likelier gaps beyond an end have to be than gaps that depend on
 # other columns alone, and of how many times likelier the gaps themselves are by what is known of
@@ -26,6 +28,11 @@ FEWEST_GAPS, FEWEST_DISTINCT, MOST_ROWS = 20, 10, 2000
 LEAST_EVIDENCE = float(np.log(1000.0))
 # The same where another column ends in the same direction.
 BESIDE_OTHERS = float(np.log(20.0))
+
+# The classifiers that predict gaps from what other columns hold.
+GAP_FOLDS, GAP_TREES, GAP_LEAVES, GAP_STEPS = 5, 30, 6, 2000
+# What shares may be at most, and how often an end has to be observed to be taken for a bound.
+BOUNDS_OF_SHARES, FEWEST_AT_BOUND = (1.0, 100.0), 5
 
 
 @attrs.frozen
@@ -47,15 +54,14 @@ class End:
     log_ratio: float
 
     def __str__(self) -> str:
-        side = "above" if self.is_upper else "below"
-        return f"{side} {exact(self.number)} (e^{self.log_ratio:.0f} times likelier)"
+        return f"{'above' if self.is_upper else 'below'} {self.number:.6g}"
 
     @property
     def limits(self) -> LimitColumns:
         """The limit of each gap, as ``censored`` declares it."""
         number = LimitNumber(self.number)
-        ends = (number, None) if self.is_upper else (None, number)
-        return LimitColumns(*ends, where=None, kind=None, at_gaps_only=True)
+        lower, upper = (number, None) if self.is_upper else (None, number)
+        return LimitColumns(lower, upper, None, None, at_gaps_only=True)
 
 
 @attrs.frozen(eq=False)
@@ -70,12 +76,15 @@ class PredictedNumbers:
         Of the posterior of rows without the column.
     log_jacobian : float
         The logarithm of the density of the observed numbers is larger by it on their own scale.
+    log_chance_of_gaps : float
+        A log likelihood of the gaps given other columns.
     """
 
     numbers: Array
     means: Array
     deviations: Array
     log_jacobian: float
+    log_chance_of_gaps: float = -np.inf
 
     @property
     def gaps(self) -> Mask:
@@ -88,9 +97,10 @@ class PredictedNumbers:
         return np.column_stack([np.ones_like(self.means), self.means]) / self.deviations[:, None]
 
     def log_density_of_gaps_by_others(self) -> float:
-        """The largest log likelihood where gaps depend on what other columns say, by a probit.
+        """The largest log likelihood where gaps depend on what other columns say.
 
-        Numbers are Gaussian about a line of the means, with deviations in proportion.
+        By a probit of the means, or as ``log_chance_of_gaps`` says. Numbers are Gaussian about a
+        line of the means, with deviations in proportion.
         """
         observed = ~self.gaps
         normal, _ = largest_likelihood(self.residuals(observed), np.empty((0, 3)))
@@ -98,7 +108,7 @@ class PredictedNumbers:
         probit, _ = largest_likelihood(
             np.empty((0, 2)), np.where(self.gaps, 1.0, -1.0)[:, None] * line
         )
-        return self.log_jacobian + normal + probit
+        return self.log_jacobian + normal + max(probit, self.log_chance_of_gaps)
 
     def log_density_of_gaps_beyond(self, end: float, sign: float) -> tuple[float, float]:
         """The largest log likelihood where gaps are the numbers beyond an end, and no others are.
@@ -151,15 +161,46 @@ def largest_likelihood(residuals: Array, scores: Array) -> tuple[float, Array]:
     return -float(answer.fun), answer.x
 
 
+def log_chance_of_gaps(gaps: Mask, features: Array, seed: int) -> float:
+    """The log likelihood of the gaps of a column (n,) given features of the rows (n x p).
+
+    The larger one of two: by a logistic regression, and by gradient boosting of trees, each of
+    which predicts a fifth of the rows from the others.
+    """
+    # Only here: importing them takes more than a second.
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    spread = np.std(features, axis=0)
+    features = features[:, spread > 0.0] / spread[spread > 0.0]
+    folds = StratifiedKFold(GAP_FOLDS, shuffle=True, random_state=seed)
+    trees = HistGradientBoostingClassifier(
+        max_iter=GAP_TREES, max_leaf_nodes=GAP_LEAVES, early_stopping=False, random_state=seed
+    )
+    chances = []
+    for classifier in (LogisticRegression(max_iter=GAP_STEPS), trees):
+        chance = cross_val_predict(classifier, features, gaps, cv=folds, method="predict_proba")
+        chances.append(
+            np.sum(np.log(np.maximum(chance[np.arange(gaps.size), gaps.astype(int)], EPS)))
+        )
+    return float(max(chances))
+
+
 def detected_limits(
-    columns: Sequence[DeclaredColumn], rows: RowsPosterior, ends: Mapping[Any, End], seed: int
+    columns: Sequence[DeclaredColumn],
+    rows: RowsPosterior,
+    ends: Mapping[Any, End],
+    seed: int,
+    *,
+    again: bool = False,
 ) -> dict[Any, End]:
     """The ends beyond which the gaps of columns of numbers lie, by column name.
 
     If only numbers up to an end were recorded, then the numbers that are observed end abruptly
-    where others would be expected, and gaps are where other columns predict numbers beyond it. Of a
-    column y whose numbers are predicted with the mean m and the deviation d by the other columns,
-    two models are compared by their largest likelihoods. In both, y is Gaussian with the mean
+    where others would be expected, and gaps are where other columns predict numbers beyond it. Of
+    a column y, predicted with the mean m and the deviation d by the other columns, two models are
+    compared by their largest likelihoods. In both, y is Gaussian with the mean
     ``a + b m`` and the deviation ``s d``, on its own scale or, of positive numbers, on that of
     logarithms. In the first one it is missing with the probability ``Phi(g + h m)``: at random
     given the other columns. In the second one it is missing where it is above the largest observed
@@ -174,46 +215,78 @@ def detected_limits(
     rows : RowsPosterior
         The posterior of all rows of the table, in standard units.
     ends : dict from column name to End
-        Those of other columns, which ``rows`` have as limits.
+        Those that ``rows`` have as limits.
     seed : int
-        Draws the rows that are looked at in a long table.
+        Draws the rows that are looked at in a long table, and folds of these.
+    again : bool
+        Whether the columns with ends are looked at, whose gaps may then also be predicted by all
+        that the other columns hold and by their gaps (``log_chance_of_gaps``); else the others.
     """
     chosen = np.arange(len(rows.table.values))
     if chosen.size > MOST_ROWS:
         chosen = np.sort(np.random.default_rng(seed).permutation(chosen.size)[:MOST_ROWS])
-    table, sides = rows.table.take(chosen), {end.is_upper for end in ends.values()}
-    new = {}
-    for column in columns:
-        codes = column.codes[chosen] if column.place is not None else np.empty(0)
-        if not may_end(column, codes):
+    table, kept = rows.table.take(chosen), {}
+    inside = [column for column in columns if column.place is not None]
+    gaps_of_all = np.column_stack([np.isnan(column.codes[chosen]) for column in inside])
+    for column in inside:
+        codes, place = column.codes[chosen], column.place
+        assert place is not None
+        if (column.name in ends) != again or not may_end(column, codes):
             continue
         precisions = table.precisions.copy()
-        precisions[:, column.place] = 0.0
+        precisions[:, place] = 0.0
         cells = rows.components.conditionals(table.with_numbers(table.values, precisions))
-        means, variances = (of_all[:, column.place] for of_all in cells.moments)
-        end = end_of(column, codes, means, np.sqrt(variances + NOISE_SHARE), sides)
+        means, variances = cells.moments
+        chance = -np.inf
+        if again:
+            others = [other is not column for other in inside]
+            features = np.delete(means, place, axis=1)
+            chance = log_chance_of_gaps(
+                np.isnan(codes), np.hstack([features, gaps_of_all[:, others]]), seed
+            )
+        deviations = np.sqrt(variances[:, place] + NOISE_SHARE)
+        sides = {end.is_upper for name, end in ends.items() if name != column.name}
+        end = end_of(column, codes, means[:, place], deviations, chance, sides)
         if end is not None:
-            new[column.name] = end
-    return new
+            kept[column.name] = end
+    return kept
 
 
 def may_end(column: DeclaredColumn, codes: Array) -> bool:
     """True if limits of a column may be looked for, with these codes of some of its rows."""
-    n_gaps = np.count_nonzero(np.isnan(codes))
-    return (
-        isinstance(column.coding, Numbers)
-        and column.coding.width == 1
-        and column.column.form == "number"
-        and column.column.limits is None
-        and column.condition is None
-        and column.neighbour is None
-        and FEWEST_GAPS <= n_gaps
-        and np.unique(codes[~np.isnan(codes)]).size >= FEWEST_DISTINCT
-    )
+    is_number = isinstance(column.coding, Numbers) and column.coding.width == 1
+    if not is_number or column.column.form != "number" or column.column.limits is not None:
+        return False
+    if column.condition is not None or column.neighbour is not None:
+        return False
+    gaps = np.isnan(codes)
+    if np.count_nonzero(gaps) < FEWEST_GAPS:
+        return False
+    return bool(np.unique(codes[~gaps]).size >= FEWEST_DISTINCT)
+
+
+def is_bound(number: float, numbers: Array, is_upper: bool) -> bool:
+    """True if an end of numbers is probably one of what a column may hold, such as 100 %.
+
+    That is 0 below, 1 and 100 above where no number is negative, and the most frequent number:
+    where numbers are cut off, they become rarer towards the end, if more than half are left.
+    """
+    if number == 0.0 and not is_upper:
+        return True
+    if number in BOUNDS_OF_SHARES and is_upper and np.min(numbers) >= 0.0:
+        return True
+    counts = np.unique(numbers, return_counts=True)[1]
+    at_end = counts[-1 if is_upper else 0]
+    return bool(at_end >= FEWEST_AT_BOUND and at_end == np.max(counts))
 
 
 def end_of(
-    column: DeclaredColumn, codes: Array, means: Array, deviations: Array, sides: Collection[bool]
+    column: DeclaredColumn,
+    codes: Array,
+    means: Array,
+    deviations: Array,
+    log_chance: float,
+    sides: Collection[bool],
 ) -> End | None:
     """The end of a column beyond which its gaps lie, by what other columns predict; or None.
 
@@ -226,8 +299,9 @@ def end_of(
     sign = 1.0 if is_upper else -1.0
     code = sign * float(np.nanmax(sign * column.codes))
     number = code * coding.unit
-    if number == (coding.upper if is_upper else coding.lower):
-        return None  # nothing lies beyond its bound
+    bound, observed = coding.upper if is_upper else coding.lower, column.codes * coding.unit
+    if number == bound or is_bound(number, observed[~np.isnan(observed)], is_upper):
+        return None  # nothing lies beyond it
     at_random, beyond = [], []
     for scale in (np.asarray, np.log) if np.nanmin(column.codes) > 0.0 else (np.asarray,):
         scaled = scale(codes)
@@ -238,7 +312,7 @@ def end_of(
         if scale is np.log:
             log_jacobian -= float(np.nansum(scaled))
         predicted = PredictedNumbers(
-            *((scaled - center) / spread, means, deviations), log_jacobian
+            *((scaled - center) / spread, means, deviations), log_jacobian, log_chance
         )
         at_random.append(predicted.log_density_of_gaps_by_others())
         end = (float(scale(code)) - center) / spread
@@ -274,8 +348,9 @@ def warn_of_ends(ends: Mapping[Any, End]) -> None:
     """A ``UserWarning`` of the ends beyond which gaps are taken to lie."""
     if ends:
         option = wording().either(python="detect_limits=False", command="--no-detect-limits")
+        names = listed([f"{plain(name)!r} ({end})" for name, end in ends.items()])
         warn_caller(
-            "gaps are taken for numbers beyond the observed ones, which end abruptly where other"
-            f" columns predict more of them: {listed([f'{plain(name)!r} {end}' for name, end in ends.items()])};"
-            f" {option} takes them for numbers that may be of any size"
+            f"gaps are taken for numbers beyond the observed ones: {names}. These end abruptly"
+            f" where other columns predict further ones. {option} takes the gaps for numbers of"
+            " any size"
         )

@@ -27,6 +27,7 @@ from mcframe.posterior.row_corrections import RowCorrections
 from mcframe.posterior.row_estimates import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.posterior.row_limits import RowLimits
 from mcframe.posterior.row_variances import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds
@@ -46,8 +47,8 @@ from mcframe.tables.declared_column import (
     DeclaredColumn,
     as_numbers,
     in_content_order,
-    placed_columns,
     numbers_in,
+    placed_columns,
     row_limits_of,
     warn_of_limits,
 )
@@ -261,7 +262,6 @@ class EstimatedRows:
     def numbers(self) -> Array:
         """The numbers of all rows of the table, NaN where missing."""
         return np.asarray(numbers_in(self.declared.data[NUMBERS_BLOCK]), dtype=np.float64)
-
 
 
 @attrs.frozen(eq=False)
@@ -500,28 +500,40 @@ def ends_of(
 ) -> dict[Any, End]:
     """The ends beyond which gaps lie, in tables whose rows have one distribution.
 
-    Where some are found, rows are estimated with these limits, and others are looked for.
+    Where some are found, rows are estimated with these limits, and others are looked for. Then
+    each has to stand a stricter comparison beside all others, until those that are left do.
     """
     coded, declared, engine = held_out.coded, estimated.declared, estimated.posterior.engine
     is_large = is_wide(coded.frame.shape[0], coded.column_of_number.size)
     if coded.has_factors or is_large or coded.groups is not None or coded.relations.declared:
         return {}
     assert isinstance(engine, JointPosterior)  # of Gaussian rows
+    without = engine.rows
+    if without.limits is not None:  # their sites are no observations
+        is_known = ~np.isnan(estimated.numbers)
+        precisions = np.where(is_known, without.table.precisions, 0.0)
+        without = without.with_numbers(without.table.values, precisions)
+    units = standard_units(estimated.numbers)
+
+    def rows_within(ends: Mapping[Any, End]) -> RowsPosterior:
+        """The posterior of rows whose gaps lie beyond ends."""
+        if not ends:
+            return engine.rows
+        limits = declared.replace_columns(with_ends(declared.columns, ends)).row_limits
+        assert limits is not None
+        in_units = limits.in_units(units, NOISE_SHARE)
+        return chosen.choice.rows_within(in_units, without, coded.column_of_number)
+
     ends: dict[Any, End] = {}
     rows = engine.rows
     while new := detected_limits(declared.columns, rows, ends, seed):
         ends |= new
-        declared = declared.replace_columns(with_ends(declared.columns, new))
-        limits = declared.row_limits
-        assert limits is not None
-        units = standard_units(estimated.numbers)
-        is_known = ~np.isnan(estimated.numbers)
-        without = engine.rows.with_numbers(
-            rows.table.values, np.where(is_known, engine.rows.table.precisions, 0.0)
-        )
-        rows = chosen.choice.rows_within(
-            limits.in_units(units, NOISE_SHARE), without, coded.column_of_number
-        )
+        rows = rows_within(ends)
+    while ends:
+        kept = detected_limits(declared.columns, rows, ends, seed, again=True)
+        if len(kept) == len(ends):
+            break
+        ends, rows = kept, rows_within(kept)
     return ends
 
 

@@ -1,0 +1,268 @@
+"""Gaps beyond an end of the observed numbers: what is found, what is not, and what follows."""
+
+import datetime as dt
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+import mcframe as mc
+from mcframe.datasets import complete_file, hide
+from mcframe.tables.censoring import LimitNumber
+from mcframe.tables.detected_limits import PredictedNumbers, is_bound
+
+TOLD = "gaps are taken for numbers beyond the observed ones"
+
+
+def whole_table(seed, n=300, noise=0.5):
+    """Numbers of two factors, and a label."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((n, 2))
+    directions = np.array([[1.0, 0.2], [0.3, 1.0], [0.8, -0.6], [0.7, 0.7]])
+    numbers = factors @ directions.T + noise * rng.standard_normal((n, 4))
+    frame = pd.DataFrame(numbers, columns=["load", "dose", "size", "age"])
+    return frame.assign(ill=np.where(factors[:, 0] + rng.standard_normal(n) > 0.0, "yes", "no"))
+
+
+def cut(frame, share=0.3, columns=("load",), largest=True):
+    """The table without the largest or the smallest numbers of columns."""
+    answer = hide(frame, share, "censored", columns=list(columns), largest=largest)
+    return answer.table
+
+
+def limits_of(completed):
+    """The limits at gaps that were found, by column: (lower, upper)."""
+    return {
+        column.name: (column.limit_columns.lower, column.limit_columns.upper)
+        for column in completed.declared.columns
+        if column.limit_columns is not None and column.limit_columns.at_gaps_only
+    }
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_gaps_beyond_an_end_are_found_and_filled_there(largest):
+    whole = whole_table(0)
+    frame = cut(whole, largest=largest)
+    with pytest.warns(UserWarning, match=TOLD) as record:
+        completed = mc.complete(frame)
+    end = frame["load"].max() if largest else frame["load"].min()
+    side = "above" if largest else "below"
+    assert f"'load' ({side} {end:.6g})" in str(record[0].message)
+    number = LimitNumber(float(end))
+    assert limits_of(completed) == {"load": (number, None) if largest else (None, number)}
+    gaps, sign = frame["load"].isna(), 1.0 if largest else -1.0
+    for table in (completed.table, *completed.draws(2)):
+        assert np.all(sign * (table["load"][gaps] - end) >= 0.0)
+    plain = mc.complete(frame, detect_limits=False)
+    assert limits_of(plain) == {}
+    errors = [
+        np.sqrt(np.mean(np.square((answer.table["load"] - whole["load"])[gaps])))
+        for answer in (completed, plain)
+    ]
+    assert errors[0] < 0.5 * errors[1]
+    pd.testing.assert_frame_equal(completed.table[~gaps], frame[~gaps])
+
+
+def test_intervals_beyond_an_end_cover():
+    inside, before = [], []
+    for seed in range(12):
+        whole = whole_table(seed)
+        frame = cut(whole, columns=["load", "size"])
+        with pytest.warns(UserWarning, match=TOLD):
+            completed = mc.complete(frame)
+        assert set(limits_of(completed)) == {"load", "size"}
+        for answer, covered in (
+            (completed, inside),
+            (mc.complete(frame, detect_limits=False), before),
+        ):
+            lower, upper = answer.interval(0.9)
+            for name in ("load", "size"):
+                gaps = frame[name].isna()
+                truth = whole[name][gaps]
+                covered.append((lower[name][gaps] <= truth) & (truth <= upper[name][gaps]))
+    inside, before = np.concatenate(inside), np.concatenate(before)
+    assert inside.mean() == pytest.approx(0.9, abs=0.03)  # of 2,160 cells of 24 columns
+    assert before.mean() < 0.6
+
+
+@pytest.mark.parametrize("how", ["mcar", "mar", "self-masked", "blocks", "clusters", "two-phase"])
+def test_other_gaps_have_no_limits(how):
+    options = {
+        "blocks": {"columns": [["load", "dose"], ["size", "age"]]},
+        "two-phase": {"columns": ["load", "size"]},
+    }.get(how, {})
+    if how == "clusters":
+        options = {"by": "place"}
+    for seed in range(4):
+        whole = whole_table(seed)
+        if how == "clusters":  # of rows that are alike
+            places = np.argsort(np.argsort(whole["dose"].to_numpy())) // 30
+            whole = whole.assign(place=[f"p{place}" for place in places])
+        hidden = hide(whole, 0.3, how, random_state=seed, **options).table
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert limits_of(mc.complete(hidden.drop(columns="place", errors="ignore"))) == {}
+
+
+@pytest.mark.parametrize("kind", ["uniform", "exponential", "whole", "lognormal"])
+def test_abrupt_ends_alone_are_no_limits(kind):
+    """Numbers with an end of their own, whose gaps are at random, also given other columns."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal((400, 2)) @ np.array([[1.0, 0.9], [0.0, 0.45]])
+        p = stats.norm.cdf(z[:, 0])
+        numbers = {
+            "uniform": p,
+            "exponential": -np.log1p(-p),
+            "whole": np.floor(20.0 * p),
+            "lognormal": np.exp(2.0 * z[:, 0]),
+        }[kind]
+        frame = pd.DataFrame({"a": numbers, "b": z[:, 1], "c": rng.standard_normal(400)})
+        for of_gaps in (rng.standard_normal(400), frame["b"], -frame["b"]):
+            gaps = of_gaps + 0.5 * rng.standard_normal(400) > 0.6
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert limits_of(mc.complete(frame.assign(a=frame["a"].mask(gaps)))) == {}
+
+
+@pytest.mark.parametrize("unit", [2.0**-60, 1.0, 2.0**60])
+@pytest.mark.parametrize("offset", [0.0, -3.0, 1e6])
+def test_ends_do_not_depend_on_units(unit, offset):
+    frame = cut(whole_table(1))
+    frame["load"] = unit * (frame["load"] + offset)
+    with pytest.warns(UserWarning, match=TOLD):
+        completed = mc.complete(frame)
+    assert limits_of(completed) == {"load": (LimitNumber(float(frame["load"].max())), None)}
+
+
+def test_an_end_on_the_scale_of_logarithms():
+    whole = whole_table(2)
+    whole["load"] = np.exp(whole["load"])
+    frame = cut(whole, largest=False)
+    with pytest.warns(UserWarning, match=TOLD):
+        completed = mc.complete(frame)
+    gaps = frame["load"].isna()
+    assert set(limits_of(completed)) == {"load"}
+    assert completed.table["load"][gaps].between(0.0, frame["load"].min()).all()
+
+
+def test_limits_hold_for_new_rows_and_in_files(tmp_path):
+    frame = cut(whole_table(3))
+    with pytest.warns(UserWarning, match=TOLD):
+        completed = mc.complete(frame)
+    new = whole_table(4, n=6).assign(load=[np.nan] * 5 + [0.25])
+    filled = completed.complete_rows(new)
+    assert (filled["load"][:5] >= frame["load"].max()).all()
+    assert filled["load"][5] == 0.25
+    loaded = mc.load(completed.save(tmp_path / "completed.npz"))
+    pd.testing.assert_frame_equal(loaded.complete_rows(new), filled)
+    assert limits_of(loaded) == limits_of(completed)
+
+
+def test_files_and_commands(tmp_path, capsys):
+    from mcframe.commands import main
+
+    frame = cut(whole_table(5))
+    source = tmp_path / "rows.parquet"
+    frame.to_parquet(source)
+    with pytest.warns(UserWarning, match=TOLD):
+        complete_file(source, tmp_path / "done.parquet", training_rows=250)
+    gaps = frame["load"].isna()
+    done = pd.read_parquet(tmp_path / "done.parquet")
+    assert (done["load"][gaps] >= 0.9 * frame["load"].max()).all()
+    complete_file(source, tmp_path / "plain.parquet", training_rows=250, detect_limits=False)
+    assert not (
+        pd.read_parquet(tmp_path / "plain.parquet")["load"][gaps] > done["load"][gaps]
+    ).any()
+    text = tmp_path / "rows.csv"
+    frame.to_csv(text, index=False)
+    assert main(["impute", str(text), "--out", str(tmp_path / "a.csv")]) == 0
+    told = capsys.readouterr().err
+    assert TOLD in told
+    assert "--no-detect-limits" in told
+    command = ["impute", str(text), "--out", str(tmp_path / "b.csv"), "--no-detect-limits"]
+    assert main(command) == 0
+    assert TOLD not in capsys.readouterr().err
+
+
+def test_where_nothing_is_looked_for():
+    frame = cut(whole_table(6)).assign(school=[f"s{k % 12}" for k in range(300)])
+    options = [
+        {"groups": "school"},
+        {"relations": ["age = 1 * age2"]},
+        {"types": {"load": ("number", None, float(frame["load"].max()))}},
+        {"method": "optimum"},
+    ]
+    frame["age2"] = frame["age"]
+    for chosen in options:
+        assert limits_of(mc.complete(frame, **chosen)) == {}
+    days = frame.drop(columns=["school", "age2"])
+    days["load"] = [
+        None if np.isnan(value) else dt.datetime(2020, 1, 1) + dt.timedelta(days=value)
+        for value in days["load"]
+    ]
+    days["load"] = pd.to_datetime(days["load"])
+    assert limits_of(mc.complete(days)) == {}
+
+
+def test_bounds_are_no_ends():
+    rng = np.random.default_rng(0)
+    shares, numbers = rng.random(50), rng.standard_normal(50)
+    ends = [(0.0, shares, False), (1.0, shares, True), (100.0, shares, True)]
+    ends += [(1.0, numbers, True), (numbers.max(), numbers, True)]
+    heap = np.append(np.arange(40.0), np.full(5, 40.0))
+    ends += [(40.0, heap, True), (0.5, heap + 0.5, False)]
+    assert [is_bound(*end) for end in ends] == [True] * 3 + [False] * 2 + [True, False]
+
+
+def test_a_number_is_a_limit_as_a_column_of_it():
+    frame = cut(whole_table(7), largest=False)
+    limit = float(frame["load"].min())
+    by_number = mc.complete(frame, {"load": mc.censored(upper=limit)})
+    by_column = mc.complete(frame.assign(limit=limit), {"load": mc.censored(upper="limit")})
+    pd.testing.assert_frame_equal(
+        by_number.table, by_column.table.drop(columns="limit"), check_exact=True
+    )
+    # Of a declared limit the number itself is known to be at most that; of one that is found it
+    # is one of the observed numbers.
+    assert by_number.table["load"].eq(limit).sum() == 0
+    with pytest.warns(UserWarning, match=TOLD):
+        assert mc.complete(frame).table["load"].eq(limit).sum() == 1
+    named = frame.rename(columns={"size": 3}).astype({3: str})  # which is a column, not a limit
+    with pytest.raises(mc.DataError, match="column 3 has the limits of 'load', and holds text"):
+        mc.complete(named, {"load": mc.censored(upper=3)})
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_likelihoods_are_the_largest(seed):
+    """Against the densities written out, and a search without derivatives."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 60))
+    means, deviations = rng.standard_normal(n), rng.uniform(0.3, 2.0, n)
+    numbers = 0.4 + 0.8 * means + 0.7 * deviations * rng.standard_normal(n)
+    end = float(np.quantile(numbers, 0.7))
+    gaps = numbers > end
+    gaps[rng.permutation(n)[:2]] = True, False
+    predicted = PredictedNumbers(np.where(gaps, np.nan, numbers), means, deviations, 0.0)
+    largest, _ = predicted.log_density_of_gaps_beyond(end, 1.0)
+
+    def loss(unknowns):
+        a, b, log_s = unknowns
+        scale = np.exp(log_s) * deviations
+        known = stats.norm.logpdf(numbers, a + b * means, scale)[~gaps]
+        beyond = stats.norm.logsf(end, a + b * means, scale)[gaps]
+        return -np.sum(known) - np.sum(beyond)
+
+    searched = optimize.minimize(
+        loss,
+        [0.4, 0.8, np.log(0.7)],
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-10, "maxiter": 4000, "maxfev": 4000},
+    )
+    n_known = np.count_nonzero(~gaps)
+    constant = 0.5 * n_known * np.log(2.0 * np.pi) + np.sum(np.log(deviations[~gaps]))
+    assert largest == pytest.approx(-searched.fun + constant, abs=1e-5)
