@@ -190,18 +190,24 @@ def complete(
     **Gaps beyond an end.** If only numbers up to an end were recorded, those that are observed end
     abruptly where others would be expected, and gaps are where other columns predict numbers
     beyond it. Let m and d be the mean and the deviation of a number of a column given the other
-    columns of its row. In two models the number is Gaussian with the mean ``a + b m`` and the
-    deviation ``s d``, on its own scale or, of positive numbers, on that of logarithms. In the
-    first one it is missing with the probability ``Phi(g + h m)``: at random given other columns.
-    In the second one it is missing where it lies beyond the largest observed number (or the least
-    one), and nowhere else, so that the likelihood of a gap is ``Phi((a + b m - largest) / s d)``
-    (Tobin, Estimation of relationships for limited dependent variables, Econometrica 26, 1958). If
-    the maximum of the second likelihood is a thousand times that of the first one, and the gaps
-    alone are a thousand times likelier by it than with one probability, the column has this limit
-    at its gaps, also of new rows, as ``mc.censored(lower=largest)`` declares it. The table is then
-    completed again, and looked at again. A column needs 20 gaps and 10 different numbers among at
-    most 2,000 rows that are looked at. Dates, levels, columns beside a point mass, and tables with
-    groups, relations or factors have no such limits.
+    columns of its row, by the posterior. In all models that are compared the number is Gaussian
+    with the mean ``a + b m`` and the deviation ``s d``, on its own scale or, of positive numbers,
+    on that of logarithms. In one of them it is missing where it lies beyond the largest observed
+    number (or the least one), and nowhere else, so that the likelihood of a gap is ``Phi((a + b m
+    - largest) / s d)`` (Tobin, Estimation of relationships for limited dependent variables,
+    Econometrica 26, 1958). In the others it is missing at random given other columns: with the
+    probability ``Phi(g + h m)``, or by what a logistic regression and boosted trees predict of a
+    fifth of the rows from the others, by the numbers and the gaps of all other columns; and normal
+    scores of the number may stand in its place, with a kernel density. The column has the limit
+    at its gaps, as ``mc.censored(lower=largest)`` declares it, if the maximum of the first
+    likelihood is twenty times the largest of the others, and the gaps alone are a thousand times
+    likelier by it than with one probability. Where one column has such a limit, others with one in
+    the same direction need only be as likely as with gaps at random. The table is then completed
+    with these limits. A column needs 20 gaps and 10 different numbers among at most 2,000 rows
+    that are looked at, and an end that is no bound of what it may hold: a declared one, 0 below, 1
+    or 100 above where no number is negative, or the most frequent number. Dates, levels, columns
+    beside a point mass, columns with limits or a condition, and tables with groups, relations or
+    factors have no such limits. ``MatrixCompletionImputer`` does not look for them.
 
     **Errors.** With m and s the mean and the standard deviation of a missing number given what is
     observed of its row, on the scale of its column, the number is distributed as ``m + s h(x)``, x

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 import scipy
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import warn_caller
@@ -22,13 +22,10 @@ from mcframe.tables.declared_column import DeclaredColumn
 # So many gaps and so many different numbers of a column are needed, and of longer tables so many
 # rows are drawn.
 FEWEST_GAPS, FEWEST_DISTINCT, MOST_ROWS = 20, 10, 2000
-# The logarithm of how many times likelier gaps beyond an end have to be than gaps that depend on
-# other columns alone, and of how many times likelier the gaps themselves are by what is known of
-# their numbers.
-LEAST_EVIDENCE = float(np.log(1000.0))
-# The same where another column ends in the same direction.
-BESIDE_OTHERS = float(np.log(20.0))
-
+# The logarithm of how many times likelier gaps beyond an end have to be than others, of one column
+# at least in each direction, and of how many times likelier the gaps alone have to be by what is
+# known of their numbers.
+LEAST_EVIDENCE, LEAST_EVIDENCE_OF_GAPS = float(np.log(20.0)), float(np.log(1000.0))
 # The classifiers that predict gaps from what other columns hold.
 GAP_FOLDS, GAP_TREES, GAP_LEAVES, GAP_STEPS = 5, 30, 6, 2000
 # What shares may be at most, and how often an end has to be observed to be taken for a bound.
@@ -123,6 +120,30 @@ class PredictedNumbers:
         alike = n_gaps * np.log(n_gaps / n) + (n - n_gaps) * np.log1p(-n_gaps / n)
         return self.log_jacobian + both, float(np.sum(log_ndtr(scores)) - alike)
 
+    def by_ranks(self) -> "PredictedNumbers":
+        """The same with normal scores in the place of numbers, whose density is then any.
+
+        It is estimated with Gaussian kernels, each number by all others, reflected at the ends
+        (Silverman, Density Estimation, 1986, sections 2.10 and 3.4).
+        """
+        observed = ~self.gaps
+        numbers = self.numbers[observed]
+        n, low, high = numbers.size, np.min(numbers), np.max(numbers)
+        ranks = scipy.stats.rankdata(numbers)
+        normal, scores = ndtri((ranks - 0.5) / n), np.full(self.numbers.size, np.nan)
+        scores[observed] = normal
+        quartiles = np.quantile(numbers, [0.25, 0.75])
+        spread = min(float(np.std(numbers)), float(quartiles[1] - quartiles[0]) / 1.349)
+        width = 0.9 * (spread or float(np.std(numbers))) * n**-0.2
+        density = np.full(n, -1.0)  # less the kernel of the number itself
+        for reflected in (numbers, 2.0 * low - numbers, 2.0 * high - numbers):
+            distances = (numbers[:, None] - reflected) / width
+            density += np.sum(np.exp(-0.5 * np.square(distances)), axis=1)
+        log_density = np.log(np.maximum(density, EPS) / ((n - 1.0) * width))
+        # Both have the factor (2 pi)^-1/2.
+        log_jacobian = self.log_jacobian + float(np.sum(log_density + 0.5 * np.square(normal)))
+        return attrs.evolve(self, numbers=scores, log_jacobian=log_jacobian)
+
     def residuals(self, rows: Mask) -> Array:
         """What ``largest_likelihood`` reads of observed numbers (n x 3)."""
         return np.column_stack([-self.design[rows], (self.numbers / self.deviations)[rows]])
@@ -199,14 +220,13 @@ def detected_limits(
 
     If only numbers up to an end were recorded, then the numbers that are observed end abruptly
     where others would be expected, and gaps are where other columns predict numbers beyond it. Of
-    a column y, predicted with the mean m and the deviation d by the other columns, two models are
-    compared by their largest likelihoods. In both, y is Gaussian with the mean
-    ``a + b m`` and the deviation ``s d``, on its own scale or, of positive numbers, on that of
-    logarithms. In the first one it is missing with the probability ``Phi(g + h m)``: at random
-    given the other columns. In the second one it is missing where it is above the largest observed
-    number, or where it is below the least one, and nowhere else. That has to be a thousand times
-    likelier, or twenty times where another column ends in that direction, and the gaps alone as
-    many times likelier than with one probability.
+    a column y, predicted with the mean m and the deviation d by the other columns, models are
+    compared by their largest likelihoods. In all of them y is Gaussian with the mean ``a + b m``
+    and the deviation ``s d``, on its own scale or, of positive numbers, on that of logarithms. In
+    one of them it is missing where it is above the largest observed number, or where it is below
+    the least one, and nowhere else. In the others it is missing with the probability
+    ``Phi(g + h m)``: at random given the other columns. The first one has to be twenty times
+    likelier, and by it the gaps alone a thousand times likelier than with one probability.
 
     Parameters
     ----------
@@ -219,8 +239,11 @@ def detected_limits(
     seed : int
         Draws the rows that are looked at in a long table, and folds of these.
     again : bool
-        Whether the columns with ends are looked at, whose gaps may then also be predicted by all
-        that the other columns hold and by their gaps (``log_chance_of_gaps``); else the others.
+        Whether the columns with ends are looked at, and compared with two more models: their gaps
+        may be predicted by all that the other columns hold and by the gaps of these
+        (``log_chance_of_gaps``), and their numbers may have any distribution (``by_ranks``). Where
+        another column ends in that direction, the end has only to be as likely. Else the columns
+        without ends are looked at.
     """
     chosen = np.arange(len(rows.table.values))
     if chosen.size > MOST_ROWS:
@@ -237,7 +260,7 @@ def detected_limits(
         precisions[:, place] = 0.0
         cells = rows.components.conditionals(table.with_numbers(table.values, precisions))
         means, variances = cells.moments
-        chance = -np.inf
+        chance = None
         if again:
             others = [other is not column for other in inside]
             features = np.delete(means, place, axis=1)
@@ -249,7 +272,8 @@ def detected_limits(
         end = end_of(column, codes, means[:, place], deviations, chance, sides)
         if end is not None:
             kept[column.name] = end
-    return kept
+    sure = {end.is_upper for end in kept.values() if end.log_ratio >= LEAST_EVIDENCE}
+    return {name: end for name, end in kept.items() if end.is_upper in sure}
 
 
 def may_end(column: DeclaredColumn, codes: Array) -> bool:
@@ -285,12 +309,13 @@ def end_of(
     codes: Array,
     means: Array,
     deviations: Array,
-    log_chance: float,
+    log_chance: float | None,
     sides: Collection[bool],
 ) -> End | None:
     """The end of a column beyond which its gaps lie, by what other columns predict; or None.
 
-    ``sides`` has True if another column has an upper end, and False if one has a lower end.
+    With ``log_chance``, of its gaps given other columns, the stricter comparison. ``sides`` has
+    True if another column has an upper end, and False if one has a lower end.
     """
     coding = column.coding
     assert isinstance(coding, Numbers)
@@ -302,6 +327,7 @@ def end_of(
     bound, observed = coding.upper if is_upper else coding.lower, column.codes * coding.unit
     if number == bound or is_bound(number, observed[~np.isnan(observed)], is_upper):
         return None  # nothing lies beyond it
+    chance = -np.inf if log_chance is None else log_chance
     at_random, beyond = [], []
     for scale in (np.asarray, np.log) if np.nanmin(column.codes) > 0.0 else (np.asarray,):
         scaled = scale(codes)
@@ -311,15 +337,18 @@ def end_of(
         log_jacobian = -np.count_nonzero(~gaps) * np.log(spread)
         if scale is np.log:
             log_jacobian -= float(np.nansum(scaled))
-        predicted = PredictedNumbers(
-            *((scaled - center) / spread, means, deviations), log_jacobian, log_chance
-        )
+        numbers = (scaled - center) / spread
+        predicted = PredictedNumbers(numbers, means, deviations, log_jacobian, chance)
         at_random.append(predicted.log_density_of_gaps_by_others())
+        if log_chance is not None:
+            ranked = predicted.by_ranks()
+            at_random.append(ranked.log_density_of_gaps_by_others())
         end = (float(scale(code)) - center) / spread
         beyond.append(predicted.log_density_of_gaps_beyond(end, sign))
     largest, of_gaps = max(beyond)
     log_ratio = largest - max(at_random)
-    if min(log_ratio, of_gaps) < (BESIDE_OTHERS if is_upper in sides else LEAST_EVIDENCE):
+    needed = 0.0 if log_chance is not None and is_upper in sides else LEAST_EVIDENCE
+    if log_ratio < needed or of_gaps < LEAST_EVIDENCE_OF_GAPS:
         return None
     return End(number, is_upper, log_ratio)
 
