@@ -618,10 +618,10 @@ def a_condition(draw, table, names):
 
 
 def a_limit(draw, names):
-    """A column whose limits stand in others, most of which have no limits for it."""
-    name = st.sampled_from(names)
+    """A column whose limits stand in others, most of which have no limits for it, or numbers."""
+    name, number = st.sampled_from(names), st.sampled_from([-1e200, -3.0, 0, 0.5, 2, 1e6])
     maybe = st.sampled_from([None, None, *names])
-    ends = draw(name), draw(maybe)
+    ends = draw(name | number), draw(maybe | number)
     lower, upper = draw(st.permutations(ends))
     kind = draw(st.sampled_from([None, None, "number", "count", "label"]))
     return {draw(name): mc.censored(lower=lower, upper=upper, where=draw(maybe), kind=kind)}
@@ -745,6 +745,7 @@ def completes(draw):
         ),
         "where": st.sampled_from([None, None, None, "half", "nowhere", True]),
         "nonlinear": st.sampled_from([None, None, False, True]),
+        "detect_limits": st.booleans(),
         "row_weights": st.sampled_from(
             [*[None] * 4, *ROW_WEIGHTS, *nw.from_native(table).columns, [0.0] * 24]
         ),

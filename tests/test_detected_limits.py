@@ -39,7 +39,7 @@ def limits_of(completed):
     return {
         column.name: (column.limit_columns.lower, column.limit_columns.upper)
         for column in completed.declared.columns
-        if column.limit_columns is not None and column.limit_columns.at_gaps_only
+        if column.has_detected_limits
     }
 
 

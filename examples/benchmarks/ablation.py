@@ -103,6 +103,7 @@ def completed_run(case, **options):
     columns = column_scores(truth, case.hidden, case.hidden.codes_of(completed.table))
     run = {"seconds": seconds, "score": score(columns), "chosen": str(completed.chosen)}
     run |= {"columns": columns, "idle": idle(case, completed)}
+    run |= {"ends": sum(column.has_detected_limits for column in completed.declared.columns)}
     hidden = np.isnan(case.hidden.codes) & ~np.isnan(truth.codes)
     return (
         run | of_intervals(case, completed, hidden) | of_others(case, completed, hidden, columns)

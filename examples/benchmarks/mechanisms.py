@@ -24,7 +24,7 @@ from hidden_tables import MECHANISMS, hidden_alike, hidden_by
 from imputation import is_done, run_once
 from imputation_scores import score
 from imputers import METHODS, method
-from mixed_tables import DEVELOPMENT, TABLES, table, toy
+from mixed_tables import DEVELOPMENT, NUMBER, TABLES, table, toy
 from pages import DOCUMENT, add_page, markdown, write_part
 from runs import Runs, seeds_of
 from scipy.stats import rankdata
@@ -45,7 +45,9 @@ def measured(whole, given):
     """What ``mc.complete`` says of hidden entries, and how good it is."""
     run = completed_run(Case(whole, given))
     hidden = np.isnan(given.codes) & ~np.isnan(whole.codes)
-    return run | {"hidden": float(hidden.sum() / np.sum(~np.isnan(whole.codes)))}
+    run |= {"hidden": float(hidden.sum() / np.sum(~np.isnan(whole.codes)))}
+    is_number = np.array([column.kind == NUMBER for column in whole.columns])
+    return run | {"numbers": int(np.count_nonzero(hidden.any(axis=0) & is_number))}
 
 
 def relative(run, alike, place):
@@ -118,7 +120,15 @@ def row_of(runs, mechanism):
         f"{covered:.3f}",
         f"{coverage(pairs, 1)[0]:.3f}",
         f"{worst:.2f}",
+        limits_found(pairs),
     ]
+
+
+def limits_found(pairs):
+    """How many columns of numbers that lost entries were found to end, of how many."""
+    meant = [run for run, _ in pairs]
+    found, columns = (sum(run.get(key, 0) for run in meant) for key in ("ends", "numbers"))
+    return f"{found} of {columns}"
 
 
 def scores_by_method(runs, mechanism, names):
@@ -160,6 +170,7 @@ def lines(runs, about):
     methods = [m.name for m in METHODS if any(run["method"] == m.name for run in runs)]
     header = ["mechanism", "hidden", "error", "error of the constant", "score", "at random"]
     header += ["reported error", "at random", "intervals cover", "at random", "worst column"]
+    header += ["limits found"]
     return [
         f"{about['date']}, {about['processor']}, {seeds_of(runs)}.",
         "",

@@ -110,6 +110,11 @@ class DeclaredColumn:
         return self.column.name
 
     @property
+    def has_detected_limits(self) -> bool:
+        """True if gaps of the table were taken for numbers beyond an end of the observed ones."""
+        return self.limit_columns is not None and self.limit_columns.at_gaps_only
+
+    @property
     def share_missing(self) -> float:
         """The share of entries that are missing, of which not even limits are known."""
         return float(np.mean(self.column.missing & ~self.column.limited))
