@@ -7,7 +7,7 @@ Drawn tables have four columns of two normal factors and noise, so that the othe
 some of the variance of the first one, of which 30 % are hidden: its largest numbers; those whose
 nearest neighbour among the columns is largest, sharply as after a screening or not; large ones
 themselves with a larger probability; and at random. Its numbers are normal, or their monotone
-functions that end abruptly or have a long tail. Then the tables of R packages follow that have gaps
+functions that end abruptly or have a long tail. Then tables of R packages follow that have gaps
 of their own, as many as the seconds allow; every end that is found is named. Each table is a line
 of ``runs.jsonl``; ``--page`` writes the report into docs/quality.md.
 """
