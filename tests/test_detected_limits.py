@@ -13,7 +13,7 @@ from scipy import optimize, stats
 import mcframe as mc
 from mcframe.datasets import complete_file, hide
 from mcframe.tables.censoring import LimitNumber
-from mcframe.tables.detected_limits import PredictedNumbers, is_bound
+from mcframe.tables.detected_limits import PredictedNumbers, end_of, is_bound
 
 TOLD = "gaps are taken for numbers beyond the observed ones"
 
@@ -164,6 +164,36 @@ def test_limits_hold_for_new_rows_and_in_files(tmp_path):
     assert limits_of(loaded) == limits_of(completed)
 
 
+def test_new_rows_without_any_number_of_a_column_have_no_limit_there():
+    with pytest.warns(UserWarning, match=TOLD):
+        completed = mc.complete(cut(whole_table(3)))
+    new = whole_table(4, n=40)
+    with pytest.warns(UserWarning, match="count as missing: 'load'"):
+        without = completed.complete_rows(new.drop(columns="load"))
+    gaps = completed.complete_rows(new.assign(load=np.nan))
+    pd.testing.assert_frame_equal(gaps[without.columns], without)
+
+
+def test_whole_numbers_beyond_an_end_are_the_next_ones():
+    whole = whole_table(0)
+    whole["load"] = np.rint(6.0 * whole["load"])
+    frame = whole.assign(load=whole["load"].where(whole["load"] <= 4.0))
+    with pytest.warns(UserWarning, match=r"'load' \(above 4\)"):
+        completed = mc.complete(frame)
+    gaps = frame["load"].isna()
+    assert limits_of(completed) == {"load": (LimitNumber(5.0), None)}
+    assert min(draw["load"][gaps].min() for draw in completed.draws(3)) == 5.0
+    difference = completed.table["load"][gaps].mean() - whole["load"][gaps].mean()
+    assert abs(difference) < 0.1 * whole["load"].std()
+
+
+def test_the_report_says_what_was_taken():
+    with pytest.warns(UserWarning, match=TOLD):
+        completed = mc.complete(cut(whole_table(0)))
+    assert "gaps that are taken for numbers beyond the observed ones" in repr(completed)
+    assert "cells that are known to limits" not in repr(completed)
+
+
 def test_files_and_commands(tmp_path, capsys):
     from mcframe.__main__ import main
 
@@ -171,14 +201,14 @@ def test_files_and_commands(tmp_path, capsys):
     source = tmp_path / "rows.parquet"
     frame.to_parquet(source)
     with pytest.warns(UserWarning, match=TOLD):
-        complete_file(source, tmp_path / "done.parquet", training_rows=250)
+        learned = complete_file(source, tmp_path / "done.parquet", training_rows=450)
+    [(end, _)] = limits_of(learned).values()
     gaps = frame["load"].isna()
     done = pd.read_parquet(tmp_path / "done.parquet")
-    assert (done["load"][gaps] >= 0.9 * frame["load"].max()).all()
-    complete_file(source, tmp_path / "plain.parquet", training_rows=250, detect_limits=False)
-    assert not (
-        pd.read_parquet(tmp_path / "plain.parquet")["load"][gaps] > done["load"][gaps]
-    ).any()
+    assert (done["load"][gaps] >= end.number).all()
+    complete_file(source, tmp_path / "plain.parquet", training_rows=450, detect_limits=False)
+    plain = pd.read_parquet(tmp_path / "plain.parquet")
+    assert (plain["load"][gaps] < end.number).any()
     text = tmp_path / "rows.csv"
     frame.to_csv(text, index=False)
     assert main(["impute", str(text), "--out", str(tmp_path / "a.csv")]) == 0
@@ -192,16 +222,22 @@ def test_files_and_commands(tmp_path, capsys):
 
 def test_where_nothing_is_looked_for():
     frame = cut(whole_table(6)).assign(school=[f"s{k % 12}" for k in range(600)])
+    frame = frame.assign(age2=frame["age"], flag=False, limit=-5.0)
+    with pytest.warns(UserWarning, match=TOLD):
+        assert set(limits_of(mc.complete(frame, {"limit": "skip"}, relations=[]))) == {"load"}
+    declared = mc.censored(upper="limit", where="flag")
     options = [
         {"groups": "school"},
+        {"row_weights": np.ones(600)},
         {"relations": ["age = 1 * age2"]},
         {"types": {"load": ("number", None, float(frame["load"].max()))}},
+        {"types": {"load": declared}},
         {"method": "optimum"},
     ]
-    frame["age2"] = frame["age"]
     for chosen in options:
+        chosen = {"types": {"limit": "skip"}, "relations": []} | chosen
         assert limits_of(mc.complete(frame, **chosen)) == {}
-    days = frame.drop(columns=["school", "age2"])
+    days = frame.drop(columns=["school", "age2", "flag", "limit"])
     days["load"] = [
         None if np.isnan(value) else dt.datetime(2020, 1, 1) + dt.timedelta(days=value)
         for value in days["load"]
@@ -239,6 +275,39 @@ def test_a_number_is_a_limit_as_a_column_of_it():
         mc.complete(named, {"load": mc.censored(upper=3)})
 
 
+@pytest.mark.parametrize("chance", [None, -50.0])
+def test_an_end_beside_others_needs_less(chance):
+    """Ratios between 1 and 1,000 suffice beside another column in the strict comparison alone."""
+    found = {(): [], (True,): []}
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        means = rng.standard_normal(120)
+        codes = means + 0.7 * rng.standard_normal(120)
+        codes = np.where(codes > np.quantile(codes, 0.7), np.nan, codes)
+        [column] = mc.declare(pd.DataFrame({"a": codes})).columns
+        for directions, ends in found.items():
+            ends.append(end_of(column, codes, means, np.ones(120), chance, directions))
+    alone, beside = ([end is not None for end in ends] for ends in found.values())
+    assert all(np.less_equal(alone, beside))
+    assert sum(alone) > 0
+    assert (sum(beside) > sum(alone)) == (chance is not None)
+
+
+def test_densities_by_ranks():
+    """Of a normal sample next to those of numbers; reflected kernels integrate to 1."""
+    numbers = np.random.default_rng(0).standard_normal(400)
+    numbers = (numbers - numbers.mean()) / numbers.std()
+    plain = PredictedNumbers(numbers, np.zeros(400), np.ones(400), 0.0, 0.0)
+    ranked = plain.by_ranks()
+    scores = stats.norm.ppf((stats.rankdata(numbers) - 0.5) / 400)
+    np.testing.assert_allclose(ranked.numbers, scores, rtol=1e-12)
+    log_density = ranked.log_jacobian - 0.5 * np.sum(np.square(scores))
+    assert log_density == pytest.approx(-0.5 * np.sum(np.square(numbers)), abs=8.0)
+    # By a factor of units the density changes as it has to.
+    scaled = PredictedNumbers(8.0 * numbers, np.zeros(400), np.ones(400), 0.0, 0.0).by_ranks()
+    assert scaled.log_jacobian == pytest.approx(ranked.log_jacobian - 400 * np.log(8.0))
+
+
 @given(st.integers(0, 2**32 - 1))
 def test_likelihoods_are_the_largest(seed):
     """Against the densities written out, and a search without derivatives."""
@@ -246,25 +315,41 @@ def test_likelihoods_are_the_largest(seed):
     n = int(rng.integers(20, 60))
     means, deviations = rng.standard_normal(n), rng.uniform(0.3, 2.0, n)
     numbers = 0.4 + 0.8 * means + 0.7 * deviations * rng.standard_normal(n)
-    end = float(np.quantile(numbers, 0.7))
-    gaps = numbers > end
+    sign = float(rng.choice([-1.0, 1.0]))
+    end = float(sign * np.quantile(sign * numbers, 0.7))
+    gaps = sign * numbers > sign * end
     gaps[rng.permutation(n)[:2]] = True, False
     predicted = PredictedNumbers(np.where(gaps, np.nan, numbers), means, deviations, 0.0)
-    largest, _ = predicted.log_density_of_gaps_beyond(end, 1.0)
+    largest, of_gaps = predicted.log_density_of_gaps_beyond(end, sign)
+    at_random = predicted.log_density_of_gaps_by_others()
 
-    def loss(unknowns):
+    def parts(unknowns):
         a, b, log_s = unknowns
         scale = np.exp(log_s) * deviations
         known = stats.norm.logpdf(numbers, a + b * means, scale)[~gaps]
-        beyond = stats.norm.logsf(end, a + b * means, scale)[gaps]
-        return -np.sum(known) - np.sum(beyond)
+        beyond = stats.norm.logcdf(sign * (a + b * means - end) / scale)
+        return known, beyond, stats.norm.logcdf(-sign * (a + b * means - end) / scale)
 
-    searched = optimize.minimize(
-        loss,
-        [0.4, 0.8, np.log(0.7)],
-        method="Nelder-Mead",
-        options={"xatol": 1e-9, "fatol": 1e-10, "maxiter": 4000, "maxfev": 4000},
-    )
-    n_known = np.count_nonzero(~gaps)
-    constant = 0.5 * n_known * np.log(2.0 * np.pi) + np.sum(np.log(deviations[~gaps]))
+    def loss(unknowns):
+        known, beyond, _ = parts(unknowns)
+        return -np.sum(known) - np.sum(beyond[gaps])
+
+    def probit(unknowns):
+        scores = unknowns[0] + unknowns[1] * means
+        return -np.sum(stats.norm.logcdf(np.where(gaps, scores, -scores)))
+
+    options = {"xatol": 1e-9, "fatol": 1e-10, "maxiter": 4000, "maxfev": 4000}
+    searched = optimize.minimize(loss, [0.4, 0.8, -0.4], method="Nelder-Mead", options=options)
+    constant = 0.5 * np.sum(~gaps) * np.log(2.0 * np.pi) + np.sum(np.log(deviations[~gaps]))
     assert largest == pytest.approx(-searched.fun + constant, abs=1e-5)
+    _, beyond, within = parts(searched.x)
+    share = np.mean(gaps)
+    alike = n * (share * np.log(share) + (1.0 - share) * np.log1p(-share))
+    expected = np.sum(np.where(gaps, beyond, within)) - alike
+    assert of_gaps == pytest.approx(expected, abs=1e-3)
+    weights = 1.0 / deviations[~gaps]
+    line = np.polyfit(means[~gaps], numbers[~gaps], 1, w=weights)
+    left = (numbers[~gaps] - np.polyval(line, means[~gaps])) * weights
+    normal = -0.5 * np.sum(~gaps) * (np.log(np.mean(np.square(left))) + 1.0)
+    by_means = optimize.minimize(probit, [0.0, 0.0], method="Nelder-Mead", options=options)
+    assert at_random == pytest.approx(normal - by_means.fun, abs=1e-4)

@@ -244,6 +244,16 @@ def bent_frame(rows, seed):
     return frame.mask(rng.random(frame.shape) < 0.15)
 
 
+def cut_frame(n, seed):
+    """Numbers of two factors, two of which are known up to an end alone."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.standard_normal((n, 2)) @ rng.standard_normal((2, 5))
+    numbers += 0.3 * rng.standard_normal(numbers.shape)
+    for column in (0, 3):
+        numbers[numbers[:, column] > np.quantile(numbers[:, column], 0.7), column] = np.nan
+    return pd.DataFrame(numbers, columns=list("abcde"))
+
+
 def completed(frame, **options):
     """A task: a table that is filled, whose answers are the filled numbers and their sds."""
 
@@ -378,6 +388,7 @@ def tasks():
     made["table of clusters"] = completed(skewed_frame(200, 3))
     made["table of groups"] = completed(mixed_frame(150, 5), groups=np.arange(150) % 12)
     made["table that bends"] = completed(bent_frame(400, 6))
+    made["table cut off"] = completed(cut_frame(400, 7), nonlinear=False)
     made["wide table"] = completed(pd.DataFrame(low_rank((30, 160), 3, 0.2, 4)))
     return made
 

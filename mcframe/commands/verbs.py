@@ -157,8 +157,7 @@ def add_verbs(commands: Subparsers) -> None:
     command.add_argument(
         "--detect-limits",
         action=argparse.BooleanOptionalAction,
-        help="take gaps for numbers beyond the observed ones where the table says so beyond doubt"
-        " (default: yes)",
+        help="take gaps for numbers beyond the observed ones where the table says so (default)",
     )
     command.add_argument(
         "--training-rows",
@@ -367,7 +366,7 @@ def impute(arguments: argparse.Namespace) -> Report:
     if arguments.model:
         options = ("relation", "groups", "time", "trend", "row-weights", "nonlinear")
         for option in (*options, "detect-limits"):
-            if getattr(arguments, option.replace("-", "_")) not in (None, [], 0, False):
+            if getattr(arguments, option.replace("-", "_")):
                 raise ModelError(f"--{option} is without --model; leave one of them out")
         declared = declared_table(arguments)
         answer: Fit | Posterior

@@ -62,8 +62,7 @@ def complete_file(
         folder that the environment variable ``MCFRAME_DATA`` names.
     out : path
         Of what is written, .parquet or .csv. It appears there when it is whole.
-    types, missing, row_weights, relations, nonlinear, detect_limits, progress : as in
-        ``mc.complete``.
+    types, missing, row_weights, relations, nonlinear, progress : as in ``mc.complete``
         Weights are a column of the file.
     level : float, optional
         Between 0 and 1: the ends of intervals with this probability are written, too, beside
@@ -73,6 +72,8 @@ def complete_file(
         many rows.
     random_state : int, generator of numpy or None, default 0
         The seed of the drawn rows and of the held-out entries.
+    detect_limits : bool, default True
+        As in ``mc.complete``; ends are those of the rows that all is learned from.
     overwrite : bool, default False
         Replace outputs that exist, never the file that is read.
 

@@ -19,7 +19,7 @@ from mcframe.tables.known_limits import KnownLimits
 @stored
 @attrs.frozen
 class LimitNumber:
-    """A number that is the limit of a column in all rows."""
+    """A number that is a limit of a column, in whatever row it has one."""
 
     number: float
 
@@ -59,11 +59,6 @@ class LimitColumns:
             if name is not None and not isinstance(name, LimitNumber)
         ]
 
-    def among(self, names: Sequence[Any]) -> "LimitColumns":
-        """The limits in a table whose columns have these names: other numbers are limits."""
-        lower, upper = (as_limit(end, names) for end in (self.lower, self.upper))
-        return attrs.evolve(self, lower=lower, upper=upper)
-
     def __str__(self) -> str:
         ends = {"lower": self.lower, "upper": self.upper, "where": self.where}
         return ", ".join(
@@ -73,10 +68,10 @@ class LimitColumns:
 
 def as_limit(end: Any, names: Sequence[Any]) -> Any:
     """A finite number that is no name of a column as a limit; all else as it is."""
-    if end is None or isinstance(end, bool | LimitNumber) or end in names:
+    number = None if isinstance(end, bool) else as_float(end)
+    if number is None or not np.isfinite(number) or end in names:
         return end
-    number = as_float(end)
-    return end if number is None or not np.isfinite(number) else LimitNumber(number)
+    return LimitNumber(number)
 
 
 @suggests_options
@@ -100,8 +95,8 @@ def censored(
     lower, upper : object, optional
         The names of columns of numbers, or of dates for a column of dates, or numbers; one of them
         at least. A number that is the name of a column is that column. Where a column of limits is
-        missing itself, there is no limit. With both of them a gap lies between the two, and a
-        value that is known must, too.
+        missing itself, there is no limit. With both of them a gap lies between the two; between
+        columns a value that is known must, too.
     where : object, optional
         The name of a column of truth values: limits hold where it is true, whatever number stands
         in the declared column. By default they hold at gaps, and with one limit where the value
@@ -147,7 +142,11 @@ def split_limits(types: Any, names: Sequence[Any]) -> tuple[Any, dict[Any, Limit
     if not isinstance(types, Mapping):
         return types, {}
     censored = {
-        name: kind.among(names) for name, kind in types.items() if isinstance(kind, LimitColumns)
+        name: attrs.evolve(
+            kind, lower=as_limit(kind.lower, names), upper=as_limit(kind.upper, names)
+        )
+        for name, kind in types.items()
+        if isinstance(kind, LimitColumns)
     }
     for name, columns in censored.items():
         declared = f"types[{plain(name)!r}]"
@@ -155,8 +154,8 @@ def split_limits(types: Any, names: Sequence[Any]) -> tuple[Any, dict[Any, Limit
             if place not in names:
                 hint = meant_column(place, list(names))
                 raise ModelError(
-                    f"{declared} names {plain(place)!r}, which is neither a column nor a number;"
-                    f" {hint}"
+                    f"{declared} names {plain(place)!r}, which is neither a column nor a finite"
+                    f" number; {hint}"
                 )
         if name in columns.names:
             raise ModelError(
@@ -191,7 +190,7 @@ def with_limits(columns: Sequence[Column], censored: Mapping[Any, LimitColumns])
 def limits_from(
     column: Column, declared: LimitColumns, others: Mapping[Any, Column]
 ) -> KnownLimits | None:
-    """The limits of a column that stand in others; None without any.
+    """The limits of a column, of which declared ones stand in others; None without any.
 
     Columns of limits that are not among the others, of new rows, have none.
 
@@ -217,13 +216,14 @@ def limits_from(
     values = column.numbers
     holds = np.isnan(values)
     is_range = declared.lower is not None and declared.upper is not None
+    are_numbers = all(isinstance(end, LimitNumber) for end in (declared.lower, declared.upper))
     if declared.where is not None:
         holds = truths(column, others.get(declared.where))
     elif not (is_range or declared.at_gaps_only):
         holds |= (values == lower) | (values == upper)
     crossed = lower > upper
     refuse(column, crossed, lower, upper, "its lower limit is above its upper one")
-    if declared.where is not None or is_range:
+    if declared.where is not None or (is_range and not are_numbers):
         outside = (values < lower) | (values > upper)
         if declared.where is not None:
             outside &= holds

@@ -146,8 +146,9 @@ def complete(
         of rows, and up to six times. True warns where it has no effect.
     detect_limits : bool, default True
         Whether gaps of columns of numbers are taken for numbers beyond the largest (or the least)
-        observed one where the table says so beyond doubt, as of a laboratory that leaves results
-        below its limit empty. A ``UserWarning`` names these columns; see below.
+        observed one where the table says so, as of a laboratory that leaves results below its
+        limit empty. A ``UserWarning`` names these columns; see below. To look for them takes a few
+        per cent of the time, and limits several times it, as declared ones do.
     progress : bool, optional
         As in ``mc.fit``: what is tried, and the steps of the estimate.
 
@@ -195,19 +196,26 @@ def complete(
     on that of logarithms. In one of them it is missing where it lies beyond the largest observed
     number (or the least one), and nowhere else, so that the likelihood of a gap is ``Phi((a + b m
     - largest) / s d)`` (Tobin, Estimation of relationships for limited dependent variables,
-    Econometrica 26, 1958). In the others it is missing at random given other columns: with the
-    probability ``Phi(g + h m)``, or by what a logistic regression and boosted trees predict of a
-    fifth of the rows from the others, by the numbers and the gaps of all other columns; and normal
-    scores of the number may stand in its place, with a kernel density. The column has the limit
-    at its gaps, as ``mc.censored(lower=largest)`` declares it, if the maximum of the first
-    likelihood is twenty times the largest of the others, and the gaps alone are a thousand times
-    likelier by it than with one probability. Where one column has such a limit, others with one in
-    the same direction need only be as likely as with gaps at random. The table is then completed
-    with these limits. A column needs 20 gaps and 10 different numbers among at most 2,000 rows
-    that are looked at, and an end that is no bound of what it may hold: a declared one, 0 below, 1
-    or 100 above where no number is negative, or the most frequent number. Dates, levels, columns
-    beside a point mass, columns with limits or a condition, and tables with groups, relations or
-    factors have no such limits. ``MatrixCompletionImputer`` does not look for them.
+    Econometrica 26, 1958). In the other one it is missing with the probability ``Phi(g + h m)``:
+    at random given other columns. If the maximum of the first likelihood is a thousand times that
+    of the second one, and the gaps alone are as many times likelier by it than with one
+    probability, the end is tried: rows are estimated with such limits, and other columns are
+    looked at again. Then each end has to stand a comparison with more models, with m and d of the
+    rows that have all limits that were tried: gaps may be as likely as a logistic regression or
+    boosted trees say, which predict a fifth of the rows from the others by the numbers and the
+    gaps of all other columns, and normal scores may stand in the place of the numbers, with a
+    kernel density. The data have to be a thousand times likelier with the end than by each of
+    these, or as likely beside another column with such an end in the same direction.
+
+    The table is then completed with these limits at gaps. In new rows they hold at gaps of columns
+    that have a number in one of these rows. An end is no bound of what a column may hold: a
+    declared one, 0 below, 1 or 100 above where no number is negative, or the most frequent number
+    if it occurs 5 times. A column needs 20 gaps and 10 different numbers among at most 2,000 rows
+    that are looked at. Not found are ends with a number beyond them or with gaps of other causes
+    among those beyond, columns cut off at both ends, and columns that are missing in the same rows
+    as others. Not looked at are levels, dates, columns beside a point mass, with declared limits
+    or with a condition, and tables with groups, row weights, relations or factors.
+    ``MatrixCompletionImputer`` does not look for ends.
 
     **Errors.** With m and s the mean and the standard deviation of a missing number given what is
     observed of its row, on the scale of its column, the number is distributed as ``m + s h(x)``, x

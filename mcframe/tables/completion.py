@@ -782,15 +782,24 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         ]
         if empty:
             sentences.append(f"gaps that stay empty, as declared: {listed(empty)}")
-        limited = [
-            f"{plain(column.name)!r} ({np.count_nonzero(column.column.limited)})"
-            for column in self.declared.columns
-            if column.is_filled and column.column.limited.any()
-        ]
-        if limited:
+        limited = {
+            detected: [
+                f"{plain(column.name)!r} ({np.count_nonzero(column.column.limited)})"
+                for column in self.declared.columns
+                if column.is_filled and column.column.limited.any()
+                if column.has_detected_limits is detected
+            ]
+            for detected in (False, True)
+        }
+        if limited[False]:
             sentences.append(
                 "cells that are known to limits are neither missing nor observed, and are filled"
-                f" within these: {listed(limited)}"
+                f" within these: {listed(limited[False])}"
+            )
+        if limited[True]:
+            sentences.append(
+                "gaps that are taken for numbers beyond the observed ones, and filled there:"
+                f" {listed(limited[True])}"
             )
         scales = [
             f"{plain(column.name)!r} as {coding.scale_in_words}"

@@ -85,7 +85,7 @@ class DeclaredColumn:
     fillable : mask (n_items,) or None
         The rows of the table in which it may be filled; None for all.
     limit_columns : LimitColumns or None
-        The columns that have limits of this one.
+        The columns that have limits of this one, or numbers that are its limits.
     neighbour : Neighbour or None
         Of a column that is not in the table: whose values it has, of the row before or after.
     """

@@ -22,10 +22,10 @@ from mcframe.tables.declared_column import DeclaredColumn
 # So many gaps and so many different numbers of a column are needed, and of longer tables so many
 # rows are drawn.
 FEWEST_GAPS, FEWEST_DISTINCT, MOST_ROWS = 20, 10, 2000
-# The logarithm of how many times likelier gaps beyond an end have to be than others, of one column
-# at least in each direction, and of how many times likelier the gaps alone have to be by what is
-# known of their numbers.
-LEAST_EVIDENCE, LEAST_EVIDENCE_OF_GAPS = float(np.log(20.0)), float(np.log(1000.0))
+# An end is found if gaps beyond it are so many times likelier than gaps at random (the logarithm),
+# and if the gaps alone are so many times likelier by it than with one probability. Beside a column
+# whose end is found, the stricter comparison of others in that direction asks for 1 of the former.
+LEAST_EVIDENCE = float(np.log(1000.0))
 # The classifiers that predict gaps from what other columns hold.
 GAP_FOLDS, GAP_TREES, GAP_LEAVES, GAP_STEPS = 5, 30, 6, 2000
 # What shares may be at most, and how often an end has to be observed to be taken for a bound.
@@ -40,6 +40,8 @@ class End:
     ----------
     number : float
         The largest observed number, or the least one.
+    limit : float
+        From which on gaps lie: the same, or the next whole number of a column of whole numbers.
     is_upper : bool
         Whether the gaps are above it.
     log_ratio : float
@@ -47,6 +49,7 @@ class End:
     """
 
     number: float
+    limit: float
     is_upper: bool
     log_ratio: float
 
@@ -55,9 +58,9 @@ class End:
 
     @property
     def limits(self) -> LimitColumns:
-        """The limit of each gap, as ``censored`` declares it."""
-        number = LimitNumber(self.number)
-        lower, upper = (number, None) if self.is_upper else (None, number)
+        """The limit of each gap."""
+        limit = LimitNumber(self.limit)
+        lower, upper = (limit, None) if self.is_upper else (None, limit)
         return LimitColumns(lower, upper, None, None, at_gaps_only=True)
 
 
@@ -121,31 +124,34 @@ class PredictedNumbers:
         return self.log_jacobian + both, float(np.sum(log_ndtr(scores)) - alike)
 
     def by_ranks(self) -> "PredictedNumbers":
-        """The same with normal scores in the place of numbers, whose density is then any.
+        """Normal scores in the place of the numbers, which may then have any density.
 
-        It is estimated with Gaussian kernels, each number by all others, reflected at the ends
-        (Silverman, Density Estimation, 1986, sections 2.10 and 3.4).
+        That density is estimated at each number by Gaussian kernels about all others, and about
+        their reflections beyond both ends (Silverman, Density Estimation, 1986, sections 2.10 and
+        3.4).
         """
         observed = ~self.gaps
         numbers = self.numbers[observed]
-        n, low, high = numbers.size, np.min(numbers), np.max(numbers)
+        n, distinct = numbers.size, np.unique(numbers)
+        # Half a step beyond the last values, so that those that are frequent are not doubled.
+        low, high = (1.5 * ends[0] - 0.5 * ends[1] for ends in (distinct, distinct[::-1]))
         ranks = scipy.stats.rankdata(numbers)
         normal, scores = ndtri((ranks - 0.5) / n), np.full(self.numbers.size, np.nan)
         scores[observed] = normal
         quartiles = np.quantile(numbers, [0.25, 0.75])
         spread = min(float(np.std(numbers)), float(quartiles[1] - quartiles[0]) / 1.349)
         width = 0.9 * (spread or float(np.std(numbers))) * n**-0.2
-        density = np.full(n, -1.0)  # less the kernel of the number itself
-        for reflected in (numbers, 2.0 * low - numbers, 2.0 * high - numbers):
-            distances = (numbers[:, None] - reflected) / width
-            density += np.sum(np.exp(-0.5 * np.square(distances)), axis=1)
+        density = np.zeros(n)
+        for images in (numbers, 2.0 * low - numbers, 2.0 * high - numbers):
+            kernels = np.exp(-0.5 * np.square((numbers[:, None] - images) / width))
+            density += np.sum(kernels, axis=1) - np.diag(kernels)
         log_density = np.log(np.maximum(density, EPS) / ((n - 1.0) * width))
         # Both have the factor (2 pi)^-1/2.
         log_jacobian = self.log_jacobian + float(np.sum(log_density + 0.5 * np.square(normal)))
         return attrs.evolve(self, numbers=scores, log_jacobian=log_jacobian)
 
     def residuals(self, rows: Mask) -> Array:
-        """What ``largest_likelihood`` reads of observed numbers (n x 3)."""
+        """The rows r of observed numbers in ``largest_likelihood`` (n x 3)."""
         return np.column_stack([-self.design[rows], (self.numbers / self.deviations)[rows]])
 
 
@@ -214,7 +220,7 @@ def detected_limits(
     ends: Mapping[Any, End],
     seed: int,
     *,
-    again: bool = False,
+    stricter: bool = False,
 ) -> dict[Any, End]:
     """The ends beyond which the gaps of columns of numbers lie, by column name.
 
@@ -225,8 +231,8 @@ def detected_limits(
     and the deviation ``s d``, on its own scale or, of positive numbers, on that of logarithms. In
     one of them it is missing where it is above the largest observed number, or where it is below
     the least one, and nowhere else. In the others it is missing with the probability
-    ``Phi(g + h m)``: at random given the other columns. The first one has to be twenty times
-    likelier, and by it the gaps alone a thousand times likelier than with one probability.
+    ``Phi(g + h m)``: at random given the other columns. The first one has to be a
+    thousand times likelier, and so have the gaps alone, by it, than with one probability.
 
     Parameters
     ----------
@@ -238,7 +244,7 @@ def detected_limits(
         Those that ``rows`` have as limits.
     seed : int
         Draws the rows that are looked at in a long table, and folds of these.
-    again : bool
+    stricter : bool
         Whether the columns with ends are looked at, and compared with two more models: their gaps
         may be predicted by all that the other columns hold and by the gaps of these
         (``log_chance_of_gaps``), and their numbers may have any distribution (``by_ranks``). Where
@@ -254,22 +260,22 @@ def detected_limits(
     for column in inside:
         codes, place = column.codes[chosen], column.place
         assert place is not None
-        if (column.name in ends) != again or not may_end(column, codes):
+        if (column.name in ends) != stricter or not may_end(column, codes):
             continue
         precisions = table.precisions.copy()
         precisions[:, place] = 0.0
         cells = rows.components.conditionals(table.with_numbers(table.values, precisions))
         means, variances = cells.moments
         chance = None
-        if again:
+        if stricter:
             others = [other is not column for other in inside]
             features = np.delete(means, place, axis=1)
             chance = log_chance_of_gaps(
                 np.isnan(codes), np.hstack([features, gaps_of_all[:, others]]), seed
             )
         deviations = np.sqrt(variances[:, place] + NOISE_SHARE)
-        sides = {end.is_upper for name, end in ends.items() if name != column.name}
-        end = end_of(column, codes, means[:, place], deviations, chance, sides)
+        directions = {end.is_upper for name, end in ends.items() if name != column.name}
+        end = end_of(column, codes, means[:, place], deviations, chance, directions)
         if end is not None:
             kept[column.name] = end
     sure = {end.is_upper for end in kept.values() if end.log_ratio >= LEAST_EVIDENCE}
@@ -279,9 +285,9 @@ def detected_limits(
 def may_end(column: DeclaredColumn, codes: Array) -> bool:
     """True if limits of a column may be looked for, with these codes of some of its rows."""
     is_number = isinstance(column.coding, Numbers) and column.coding.width == 1
-    if not is_number or column.column.form != "number" or column.column.limits is not None:
+    if not is_number or column.column.form != "number" or column.neighbour is not None:
         return False
-    if column.condition is not None or column.neighbour is not None:
+    if column.condition is not None or column.limit_columns or column.column.limits is not None:
         return False
     gaps = np.isnan(codes)
     if np.count_nonzero(gaps) < FEWEST_GAPS:
@@ -310,12 +316,12 @@ def end_of(
     means: Array,
     deviations: Array,
     log_chance: float | None,
-    sides: Collection[bool],
+    directions: Collection[bool],
 ) -> End | None:
     """The end of a column beyond which its gaps lie, by what other columns predict; or None.
 
-    With ``log_chance``, of its gaps given other columns, the stricter comparison. ``sides`` has
-    True if another column has an upper end, and False if one has a lower end.
+    With ``log_chance``, of its gaps given other columns, the stricter comparison. ``directions``
+    has True if another column has an upper end, and False if one has a lower end.
     """
     coding = column.coding
     assert isinstance(coding, Numbers)
@@ -327,6 +333,8 @@ def end_of(
     bound, observed = coding.upper if is_upper else coding.lower, column.codes * coding.unit
     if number == bound or is_bound(number, observed[~np.isnan(observed)], is_upper):
         return None  # nothing lies beyond it
+    # Of whole numbers, those beyond the last one are rounded from half a unit beyond it on.
+    step = 1.0 if column.has_whole_values else 0.0
     chance = -np.inf if log_chance is None else log_chance
     at_random, beyond = [], []
     for scale in (np.asarray, np.log) if np.nanmin(column.codes) > 0.0 else (np.asarray,):
@@ -343,14 +351,14 @@ def end_of(
         if log_chance is not None:
             ranked = predicted.by_ranks()
             at_random.append(ranked.log_density_of_gaps_by_others())
-        end = (float(scale(code)) - center) / spread
+        end = (float(scale(code + 0.5 * sign * step)) - center) / spread
         beyond.append(predicted.log_density_of_gaps_beyond(end, sign))
     largest, of_gaps = max(beyond)
     log_ratio = largest - max(at_random)
-    needed = 0.0 if log_chance is not None and is_upper in sides else LEAST_EVIDENCE
-    if log_ratio < needed or of_gaps < LEAST_EVIDENCE_OF_GAPS:
+    needed = 0.0 if log_chance is not None and is_upper in directions else LEAST_EVIDENCE
+    if log_ratio < needed or of_gaps < LEAST_EVIDENCE:
         return None
-    return End(number, is_upper, log_ratio)
+    return End(number, (code + sign * step) * coding.unit, is_upper, log_ratio)
 
 
 def with_ends(
