@@ -303,7 +303,8 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # n
 
 
 PARTS = ["imputation", "ablation", "multilabel", "ratings", "coverage", "certainty", "calibration"]
-PARTS += ["grouped", "many tables", "mechanisms", "mechanisms-set-aside"]
+PARTS += ["grouped", "many tables", "mechanisms", "mechanisms-censored", "mechanisms-set-aside"]
+PARTS += ["ends"]
 
 
 @pytest.mark.parametrize("part", [*PARTS, "numpyro"])
@@ -446,3 +447,21 @@ def test_many_tables_are_in_one_order_and_not_those_of_development(script):  # n
     assert not {item for _, item in names} & set(tables)
     coded = many.table("carData", "Duncan")
     assert [column.kind for column in coded.columns] == ["category", "number", "number", "number"]
+
+
+def test_ends_are_there_where_the_largest_numbers_are_hidden(script):  # noqa: F811
+    ends = script("ends_of_tables")
+    whole = ends.drawn(300, 0.8, "log-normal", "at random", 0)
+    for gaps in ends.GAPS:
+        frame = ends.drawn(300, 0.8, "log-normal", gaps, 0)
+        pd.testing.assert_frame_equal(frame[["b", "c", "d"]], whole[["b", "c", "d"]])
+        assert frame["a"].isna().sum() == 90
+        if gaps == "screened":
+            assert frame["b"][frame["a"].notna()].max() < frame["b"][frame["a"].isna()].min()
+    key = dict(zip(ends.KEYS, (ends.DRAWN, 300, 0.8, "normal", "screened", 0), strict=True))
+    runs = [key | {"ends": []}, key | {"seed": 1, "ends": ["a"]}]
+    runs += [dict.fromkeys(ends.KEYS, "") | {"table": "p: q", "ends": ["x"]}]
+    report = "\n".join(ends.lines(runs, {"date": "today", "processor": "one"}))
+    assert "| 300 | 80% | normal | 0 of 0 | 1 of 2 | 0 of 0 |" in report
+    assert "Of 1 tables of R packages with gaps of their own 1 have columns" in report
+    assert "p: q (x)" in report
