@@ -83,9 +83,9 @@ def censored(
     For limits of detection, top-coded amounts, and values that are known to lie in a range.
     ``types={"load": mc.censored(upper="limit")}``: where ``load`` is a gap, or equals the number
     in column ``limit``, it is known to be at most that number. With ``upper=0.5`` it is at most .5
-    there. Such cells are neither missing nor
-    observed: they are filled within their limits, in the table, in draws and in intervals, and
-    means and covariances are estimated from what is known. Limits may also be text in the column
+    there. Such cells are neither missing nor observed: they are filled within their limits, in the
+    table, in draws and in intervals, and means and covariances are estimated from what is known.
+    Limits may also be text in the column
     itself, such as "<0.5", "> 100", "10-20", "1,000+" and "at least 3", which needs no
     declaration. Where all numbers that are known are positive, others are taken to be so, too;
     ``kind=("number", -100, None)`` declares another end.

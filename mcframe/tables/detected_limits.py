@@ -205,13 +205,12 @@ def log_chance_of_gaps(gaps: Mask, features: Array, seed: int) -> float:
     trees = HistGradientBoostingClassifier(
         max_iter=GAP_TREES, max_leaf_nodes=GAP_LEAVES, early_stopping=False, random_state=seed
     )
-    chances = []
+    sums = []
     for classifier in (LogisticRegression(max_iter=GAP_STEPS), trees):
-        chance = cross_val_predict(classifier, features, gaps, cv=folds, method="predict_proba")
-        chances.append(
-            np.sum(np.log(np.maximum(chance[np.arange(gaps.size), gaps.astype(int)], EPS)))
-        )
-    return float(max(chances))
+        both = cross_val_predict(classifier, features, gaps, cv=folds, method="predict_proba")
+        probabilities = np.where(gaps, both[:, 1], both[:, 0])
+        sums.append(np.sum(np.log(np.maximum(probabilities, EPS))))
+    return float(max(sums))
 
 
 def detected_limits(
@@ -231,8 +230,8 @@ def detected_limits(
     and the deviation ``s d``, on its own scale or, of positive numbers, on that of logarithms. In
     one of them it is missing where it is above the largest observed number, or where it is below
     the least one, and nowhere else. In the others it is missing with the probability
-    ``Phi(g + h m)``: at random given the other columns. The first one has to be a
-    thousand times likelier, and so have the gaps alone, by it, than with one probability.
+    ``Phi(g + h m)``: at random given the other columns. The first one has to be a thousand
+    times likelier, and so have the gaps alone, by it, than with one probability.
 
     Parameters
     ----------
