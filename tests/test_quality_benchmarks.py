@@ -304,7 +304,7 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # n
 
 PARTS = ["imputation", "ablation", "multilabel", "ratings", "coverage", "certainty", "calibration"]
 PARTS += ["grouped", "many tables", "mechanisms", "mechanisms-censored", "mechanisms-set-aside"]
-PARTS += ["ends"]
+PARTS += ["ends", "mechanisms-hyperimpute"]
 
 
 @pytest.mark.parametrize("part", [*PARTS, "numpyro"])

@@ -125,10 +125,13 @@ def row_of(runs, mechanism):
 
 
 def limits_found(pairs):
-    """How many columns of numbers that lost entries were found to end, of how many."""
+    """How many columns of numbers that lost entries were found to end, of how many.
+
+    Of runs from before that was counted an empty text.
+    """
     meant = [run for run, _ in pairs]
     found, columns = (sum(run.get(key, 0) for run in meant) for key in ("ends", "numbers"))
-    return f"{found} of {columns}"
+    return f"{found} of {columns}" if columns else ""
 
 
 def scores_by_method(runs, mechanism, names):
