@@ -92,9 +92,9 @@ class PredictedNumbers:
         return np.isnan(self.numbers)
 
     @property
-    def design(self) -> Array:
-        """A constant and the means, over deviations (n x 2)."""
-        return np.column_stack([np.ones_like(self.means), self.means]) / self.deviations[:, None]
+    def line(self) -> Array:
+        """A constant and the means (n x 2)."""
+        return np.column_stack([np.ones_like(self.means), self.means])
 
     def log_density_of_gaps_by_others(self) -> float:
         """The largest log likelihood where gaps depend on what other columns say.
@@ -104,10 +104,8 @@ class PredictedNumbers:
         """
         observed = ~self.gaps
         normal, _ = largest_likelihood(self.residuals(observed), np.empty((0, 3)))
-        line = np.column_stack([np.ones_like(self.means), self.means])
-        probit, _ = largest_likelihood(
-            np.empty((0, 2)), np.where(self.gaps, 1.0, -1.0)[:, None] * line
-        )
+        signs = np.where(self.gaps, 1.0, -1.0)[:, None]
+        probit, _ = largest_likelihood(np.empty((0, 2)), signs * self.line)
         return self.log_jacobian + normal + max(probit, self.log_chance_of_gaps)
 
     def log_density_of_gaps_beyond(self, end: float, sign: float) -> tuple[float, float]:
@@ -116,7 +114,8 @@ class PredictedNumbers:
         Beside it the logarithm of how many times likelier the gaps are than with one probability.
         """
         gaps = self.gaps
-        beyond = sign * np.column_stack([self.design, -end / self.deviations])
+        ends = np.full(gaps.size, -end)
+        beyond = sign * np.column_stack([self.line, ends]) / self.deviations[:, None]
         both, unknowns = largest_likelihood(self.residuals(~gaps), beyond[gaps])
         scores = np.where(gaps, 1.0, -1.0) * (beyond @ unknowns)
         n_gaps, n = np.count_nonzero(gaps), gaps.size
@@ -152,7 +151,8 @@ class PredictedNumbers:
 
     def residuals(self, rows: Mask) -> Array:
         """The rows r of observed numbers in ``largest_likelihood`` (n x 3)."""
-        return np.column_stack([-self.design[rows], (self.numbers / self.deviations)[rows]])
+        numbers = np.column_stack([-self.line, self.numbers])
+        return numbers[rows] / self.deviations[rows, None]
 
 
 def largest_likelihood(residuals: Array, scores: Array) -> tuple[float, Array]:
