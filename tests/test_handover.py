@@ -217,7 +217,8 @@ def test_the_reference_is_asked_where_no_solver_makes_headway(capsys):
     history = found.history
     assert (np.diff(history.iteration) > 0).all()
     assert (np.diff(history.bound) >= 0).all()
-    assert (np.diff(history.gap) <= 0).all()
+    # The next solver evaluates the point that it begins at anew, with sums in another order.
+    assert (np.diff(history.gap) <= 1e-14).all()
     assert seen[-1] == history[-1]
     alone = fit_hard(backend="splitting", max_iter=history[-1].iteration)
     assert alone.status == "iteration_limit"

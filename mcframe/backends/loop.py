@@ -374,8 +374,9 @@ def stopped_by_rule(rule: str) -> Ending:
 def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> Outcome:
     """Step a solver until the certified gap is at most the tolerance, or the budget is spent.
 
-    From a start of the same program the run continues: with its bound, an objective that is no
-    higher, and the same iterates as an uninterrupted run where the solver is the same.
+    From a start of the same program the run continues: with its bound, and an objective that is
+    no higher. Where the solver is the same, iterates are those of an uninterrupted run, up to a
+    certificate from which a solver goes on in another way if it has stalled.
 
     Whatever ends the loop, Ctrl-C included, the best point so far is returned with its
     certificate; only an interruption before the first certificate is raised again.
