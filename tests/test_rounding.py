@@ -10,6 +10,7 @@ import pytest
 import mcframe as mc
 from mcframe.backends import Rounding, relative_gap
 from mcframe.backends import certificate as candidate
+from mcframe.backends import loop
 from mcframe.backends.certificate import Point, certify
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.operators import LowRank
@@ -334,6 +335,18 @@ def test_the_bound_of_one_label_is_below_the_optimum(main, weight, rows):
         optimum = whole * (1 + (-z).exp()).ln() + own * z
         assert decimal.Decimal(fit.bound) <= optimum
     assert fit.objective - fit.bound <= 1e-10 * fit.objective
+
+
+@pytest.mark.parametrize("backend", ["proximal", "alternating", "splitting", "fpc"])
+def test_a_small_gap_that_no_certificate_closes_is_due_to_rounding(backend, monkeypatch):
+    """Also where its estimate is too small, which is nothing here."""
+    monkeypatch.setattr(loop.SolverRun, "rounding", Rounding())
+    monkeypatch.setattr(loop, "relative_gap", lambda *values: relative_gap(*values) or 1e-16)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    fit = certain(model, {"x": X}, backend, tol=0.0)
+    assert fit.status == "limited_by_rounding"
+    assert "no closer in 10 certificates" in fit.message
+    assert fit.history[-11].gap == fit.history[-1].gap <= 1e-12
 
 
 @pytest.mark.parametrize("shape", [(60, 10), (200, 150)])

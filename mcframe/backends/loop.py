@@ -28,6 +28,7 @@ from mcframe.backends.recession import UNBOUNDED_MESSAGE, falls_along, falls_fro
 from mcframe.compile import Program
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, NothingFeasible
+from mcframe.contracts.rounding import SUM_ROUNDING
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.operators import LowRank
@@ -46,6 +47,8 @@ NO_BOUND_MESSAGE = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
     " a box bounds it"
 )
+# A gap of at most SUM_ROUNDING that is the same after so many certificates is due to rounding.
+CERTIFICATES_WITHOUT_GAIN = 10
 # Seconds that inner loops may take beyond the time limit.
 GRACE_SECONDS = 3.0
 # The most iterations without a feasible point.
@@ -53,6 +56,10 @@ MAX_INFEASIBLE_ITERATIONS = 100
 ROUNDING_MESSAGE = (
     "objective and bound differ by no more than their rounding error in double precision and the"
     " error of the norms in the bound; columns of one scale, or a larger tol, help"
+)
+NO_GAIN_MESSAGE = (
+    f"objective and bound have come no closer in {CERTIFICATES_WITHOUT_GAIN} certificates, and"
+    f" differ by at most {SUM_ROUNDING:g} of their size"
 )
 BEST_POINT_MESSAGE = "this is the best point before it"
 # Ends of a run that need no numbers in their sentences.
@@ -318,6 +325,9 @@ class SolverRun:
         unknown = self.rounding.total + self.rounding.resolution
         if np.isfinite(self.bound) and self.certificate.objective - self.bound <= unknown:
             return Ending(Status.LIMITED_BY_ROUNDING, ROUNDING_MESSAGE)
+        earlier = self.records[:-CERTIFICATES_WITHOUT_GAIN]
+        if self.gap <= SUM_ROUNDING and earlier and earlier[-1].gap <= self.gap:
+            return Ending(Status.LIMITED_BY_ROUNDING, NO_GAIN_MESSAGE)
         if self.stopped:
             return STOPPED_BY_CALLBACK
         if self.unbounded:
