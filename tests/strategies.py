@@ -1593,6 +1593,38 @@ RELATED |= {
 RELATED_TYPES = {"visits": "count", "share": ("number", 0, 1), "day": "date"}
 
 
+@st.composite
+def tables_with_an_end(draw):
+    """A table without the largest or smallest numbers of "cut", columns of any kind beside it.
+
+    Also the end, whether it is the upper one, and a function to a library.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, z = 240, rng.standard_normal(240)
+    names = draw(st.lists(st.sampled_from(list(RELATED)), min_size=1, max_size=4, unique=True))
+    columns = {f"near {k}": z + 0.2 * rng.standard_normal(n) for k in range(2)}
+    columns |= {name: RELATED[name](rng, z + 0.3 * rng.standard_normal(n)) for name in names}
+    beside = draw(st.lists(st.sampled_from(list(COLUMNS)), max_size=2, unique=True))
+    columns |= {name: COLUMNS[name](rng, n) for name in beside}
+    frame = pd.DataFrame(columns)
+    frame = frame.mask(rng.random(frame.shape) < draw(st.sampled_from([0.0, 0.2])))
+    form = draw(st.sampled_from(list(LIBRARIES)))
+    if form in ("arrow", "polars", "pyarrow"):
+        frame = frame.drop(columns=["months", "other bytes", "mixed", "strange"], errors="ignore")
+    frame = frame.drop(columns="other bytes", errors="ignore")  # pandas cannot shorten them
+    upper, scale = draw(st.booleans()), draw(POWERS)
+    offset = draw(st.sampled_from([0.0, 0.0, 1.0, -1e4]))
+    numbers = scale * (offset + z + 0.2 * rng.standard_normal(n))
+    kind = draw(st.sampled_from(["normal", "normal", "whole", "lognormal"]))
+    if kind == "whole":
+        numbers = np.rint(8.0 * numbers / scale)
+    elif kind == "lognormal":
+        numbers = scale * np.exp(numbers / scale - offset)
+    end = np.quantile(numbers, 0.7 if upper else 0.3, method="nearest")
+    frame.insert(0, "cut", np.where(numbers <= end if upper else numbers >= end, numbers, np.nan))
+    return frame, float(end), upper, LIBRARIES[form]
+
+
 # Columns without any variation, of every form.
 CONSTANTS = {
     "number": lambda n: np.full(n, -2.5),

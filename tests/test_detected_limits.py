@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -14,6 +14,11 @@ import mcframe as mc
 from mcframe.datasets import complete_file, hide
 from mcframe.tables.censoring import LimitNumber
 from mcframe.tables.detected_limits import PredictedNumbers, end_of, is_bound
+
+from .fuzzing import check_answers_of_a_posterior
+from .strategies import tables_with_an_end
+from .test_bad_tables import check_observed_entries, lists_of
+from .test_tables_agree import check_answers_agree
 
 TOLD = "gaps are taken for numbers beyond the observed ones"
 
@@ -244,6 +249,45 @@ def test_where_nothing_is_looked_for():
     ]
     days["load"] = pd.to_datetime(days["load"])
     assert limits_of(mc.complete(days, {"load": "date"})) == {}
+
+
+def test_ends_beside_columns_and_options_of_any_kind(tmp_path):
+    """Of any unit, in any library: fillings, draws, intervals, new rows and files keep to them."""
+    n_found = 0
+
+    @given(tables_with_an_end(), st.data())
+    @settings(max_examples=5)
+    def check(drawn, data):
+        nonlocal n_found
+        frame, end, upper, library = drawn
+        options = {
+            "missing": data.draw(st.sampled_from([None, [-99], {"cut": 1e300}])),
+            "nonlinear": data.draw(st.sampled_from([None, False, True])),
+            "random_state": data.draw(st.integers(0, 9)),
+            "types": data.draw(st.sampled_from([None, {"near 1": "skip"}, {"cut": "number"}])),
+        }
+        table = library(frame)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            completed = mc.complete(table, **options)
+            loaded = mc.load(completed.save(tmp_path / "completed.npz"))
+        ends = limits_of(completed)
+        assert {*ends} <= {"cut"}
+        assert limits_of(loaded) == ends
+        n_found += len(ends)
+        check_observed_entries(completed.table, table, completed.declared)
+        check_observed_entries(completed.complete_rows(table), table, completed.declared)
+        check_answers_agree(completed)
+        check_answers_of_a_posterior(completed, table)
+        if ends:
+            gaps, slack = np.isnan(frame["cut"].to_numpy(float)), 1e-9 * abs(end)
+            answers = (completed.table, *completed.draws(2), *completed.interval(0.9))
+            for answer in (*answers, loaded.table):
+                filled = np.array(lists_of(answer)["cut"], dtype=float)[gaps]
+                assert np.all(filled >= end - slack if upper else filled <= end + slack)
+
+    check()
+    assert n_found > 2
 
 
 def test_bounds_are_no_ends():

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import Rounding, relative_gap
+from mcframe.backends import Rounding, loop, relative_gap
 from mcframe.backends import certificate as candidate
-from mcframe.backends import loop
 from mcframe.backends.certificate import Point, certify
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.operators import LowRank
