@@ -618,12 +618,13 @@ def a_condition(draw, table, names):
 
 
 def a_limit(draw, names):
-    """A column whose limits stand in others, most of which have no limits for it, or numbers."""
-    name, number = st.sampled_from(names), st.sampled_from([-1e200, -3.0, 0, 0.5, 2, 1e6])
+    """A column whose limits stand in others, most of which have none for it, or are given."""
+    ends = [-1e200, -3.0, 0, 0.5, 2, 1e6, dt.date(2020, 3, 1), pd.Timestamp("2020-04-01 12:30")]
+    name, number = st.sampled_from(names), st.sampled_from(ends)
     maybe = st.sampled_from([None, None, *names])
     ends = draw(name | number), draw(maybe | number)
     lower, upper = draw(st.permutations(ends))
-    kind = draw(st.sampled_from([None, None, "number", "count", "label"]))
+    kind = draw(st.sampled_from([None, None, "number", "count", "label", "date"]))
     return {draw(name): mc.censored(lower=lower, upper=upper, where=draw(maybe), kind=kind)}
 
 

@@ -233,7 +233,6 @@ def test_where_nothing_is_looked_for():
     declared = mc.censored(upper="limit", where="flag")
     options = [
         {"groups": "school"},
-        {"row_weights": np.ones(600)},
         {"relations": ["age = 1 * age2"]},
         {"types": {"load": ("number", None, float(frame["load"].max()))}},
         {"types": {"load": declared}},
@@ -242,13 +241,44 @@ def test_where_nothing_is_looked_for():
     for chosen in options:
         chosen = {"types": {"limit": "skip"}, "relations": []} | chosen
         assert limits_of(mc.complete(frame, **chosen)) == {}
-    days = frame.drop(columns=["school", "age2", "flag", "limit"])
-    days["load"] = [
-        None if np.isnan(value) else dt.datetime(2020, 1, 1) + dt.timedelta(days=value)
-        for value in days["load"]
-    ]
-    days["load"] = pd.to_datetime(days["load"])
-    assert limits_of(mc.complete(days, {"load": "date"})) == {}
+
+
+@pytest.mark.parametrize("step", ["D", "s"])
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_gaps_beyond_the_last_date_are_found(step, zone, tmp_path):
+    """Of days the next one is the limit."""
+    whole = whole_table(6)
+    days = pd.Timestamp("2020-02-29") + pd.to_timedelta(100.0 * whole["load"], unit="D")
+    frame = whole.assign(load=days.dt.round(step).dt.tz_localize(zone))
+    gaps = whole["load"] > whole["load"].quantile(0.7)
+    frame["load"] = frame["load"].mask(gaps)
+    last = frame["load"].max()
+    with pytest.warns(UserWarning, match=TOLD) as told:
+        completed = mc.complete(frame, {"load": "date"})
+    in_utc = last if zone is None else last.tz_convert(None)
+    shown = f"'load' (above {str(in_utc).removesuffix(' 00:00:00')}"
+    assert shown in str(told[0].message)
+    least = last + pd.Timedelta(days=1 if step == "D" and zone is None else 0)
+    lower, upper = completed.interval(0.9)
+    for table in (completed.table, *completed.draws(2), lower, upper):
+        assert (table["load"][gaps] >= least).all()
+    errors = (completed.table["load"] - days.dt.tz_localize(zone))[gaps] / pd.Timedelta(days=1)
+    assert np.sqrt(np.mean(np.square(errors))) < 45.0
+    loaded = mc.load(completed.save(tmp_path / "completed.npz"))
+    new = frame[:60]
+    pd.testing.assert_frame_equal(loaded.complete_rows(new), completed.complete_rows(new))
+    assert limits_of(loaded) == limits_of(completed)
+
+
+def test_row_weights_do_not_count_in_the_comparison():
+    whole = whole_table(8, n=1000)
+    weights = np.exp(whole["age"].to_numpy())
+    with pytest.warns(UserWarning, match=TOLD):
+        completed = mc.complete(cut(whole), row_weights=weights)
+    assert set(limits_of(completed)) == {"load"}
+    for how in ("mcar", "self-masked"):
+        frame = hide(whole, 0.3, how, columns=["load"]).table
+        assert limits_of(mc.complete(frame, row_weights=weights)) == {}
 
 
 def test_ends_beside_columns_and_options_of_any_kind(tmp_path):
@@ -317,6 +347,36 @@ def test_a_number_is_a_limit_as_a_column_of_it():
     named = frame.rename(columns={"ill": 3})
     with pytest.raises(mc.DataError, match="column 3 has the limits of 'load', and holds text"):
         mc.complete(named, {"load": mc.censored(upper=3)})
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_a_date_is_a_limit_as_a_column_of_it(zone):
+    frame = whole_table(7, n=200)
+    days = pd.Timestamp("2020-02-29") + pd.to_timedelta(np.rint(100.0 * frame["load"]), unit="D")
+    limit = pd.Timestamp("2020-03-20", tz=zone)
+    frame["load"] = days.dt.tz_localize(zone).where(days < "2020-03-20")
+    given_frame = frame.assign(limit=limit)
+    by_column = mc.complete(given_frame, {"load": mc.censored(lower="limit", kind="date")})
+    expected = by_column.table.drop(columns="limit")
+    assert (expected["load"][frame["load"].isna()] >= limit).all()
+    utc = limit if zone is None else limit.tz_convert(None)
+    dates = [limit, limit.to_pydatetime(), utc.to_datetime64()]
+    for date in [*dates, *([dt.date(2020, 3, 20)] if zone is None else [])]:
+        by_date = mc.complete(frame, {"load": mc.censored(lower=date)})
+        pd.testing.assert_frame_equal(by_date.table, expected)
+
+
+def test_limits_of_another_kind_are_refused():
+    frame = whole_table(0, n=40).assign(day=pd.Timestamp("2020-02-29"))
+    frame["day"] += pd.to_timedelta(np.arange(40), unit="D")
+    day = dt.date(2020, 3, 5)
+    with pytest.raises(mc.DataError, match="holds dates, and its limit 3 is a number; give dates"):
+        mc.complete(frame, {"day": mc.censored(lower=3.0)})
+    with pytest.raises(mc.DataError, match="'load' holds numbers, and its limit 2020-03-05 is a"):
+        mc.complete(frame, {"load": mc.censored(lower=day)})
+    for none in (pd.NaT, np.datetime64("NaT"), np.datetime64("300000-01-01")):
+        with pytest.raises(mc.ModelError, match="neither a column nor a finite number or a date"):
+            mc.complete(frame, {"day": mc.censored(lower=none)})
 
 
 @pytest.mark.parametrize("chance", [None, -50.0])

@@ -1,5 +1,6 @@
 """Limits of a column, in other columns or numbers: ``censored``."""
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import as_float, exact, plain, suggests_options
 from mcframe.contracts.wording import wording
 from mcframe.tables.columns import Column
+from mcframe.tables.date_coding import EPOCH
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.known_limits import KnownLimits
 
@@ -19,12 +21,23 @@ from mcframe.tables.known_limits import KnownLimits
 @stored
 @attrs.frozen
 class LimitNumber:
-    """A number that is a limit of a column, in whatever row it has one."""
+    """A number or a date that is a limit of a column, in whatever row it has one.
+
+    Attributes
+    ----------
+    number : float
+        Of a date the microseconds since 1970, in UTC where it has a time zone.
+    is_date : bool
+    """
 
     number: float
+    is_date: bool = False  # not in files of earlier versions
 
     def __repr__(self) -> str:
-        return exact(self.number)
+        if not self.is_date:
+            return exact(self.number)
+        moment = EPOCH + dt.timedelta(microseconds=self.number)
+        return moment.isoformat(sep=" ").removesuffix(" 00:00:00")
 
 
 @stored
@@ -67,36 +80,53 @@ class LimitColumns:
 
 
 def as_limit(end: Any, names: Sequence[Any]) -> Any:
-    """A finite number that is no name of a column as a limit; all else as it is."""
+    """A finite number, or a date, that is no name of a column as a limit; all else as it is."""
+    if isinstance(end, dt.date | np.datetime64) and end not in names:
+        moment = microseconds_of(end)
+        return end if moment is None else LimitNumber(moment, is_date=True)
     number = None if isinstance(end, bool) else as_float(end)
     if number is None or not np.isfinite(number) or end in names:
         return end
     return LimitNumber(number)
 
 
+def microseconds_of(moment: dt.date | np.datetime64) -> float | None:
+    """The microseconds of a date since 1970, in UTC where it has a time zone; None if missing."""
+    if isinstance(moment, np.datetime64):
+        moment = moment.astype("datetime64[us]").item()
+    if not isinstance(moment, dt.date) or moment != moment:  # no time, of NumPy and of pandas
+        return None
+    if not isinstance(moment, dt.datetime):
+        moment = dt.datetime.combine(moment, dt.time())
+    elif moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    return (moment - EPOCH) / dt.timedelta(microseconds=1)
+
+
 @suggests_options
 def censored(
     *, lower: Any = None, upper: Any = None, where: Any = None, kind: Any = None
 ) -> LimitColumns:
-    """Declare limits of a number that is not known exactly: other columns, or one number.
+    """Declare limits of a number or date that is not known exactly: other columns, or one.
 
     For limits of detection, top-coded amounts, and values that are known to lie in a range.
     ``types={"load": mc.censored(upper="limit")}``: where ``load`` is a gap, or equals the number
     in column ``limit``, it is known to be at most that number. With ``upper=0.5`` it is at most .5
-    there. Such cells are neither missing nor observed: they are filled within their limits, in the
-    table, in draws and in intervals, and means and covariances are estimated from what is known.
-    Limits may also be text in the column
-    itself, such as "<0.5", "> 100", "10-20", "1,000+" and "at least 3", which needs no
-    declaration. Where all numbers that are known are positive, others are taken to be so, too;
-    ``kind=("number", -100, None)`` declares another end.
+    there, and with ``lower=datetime.date(2025, 1, 1)`` a date is that day or a later one. Such
+    cells are neither missing nor observed: they are filled within their limits, in the table, in
+    draws and in intervals, and means and covariances are estimated from what is known. Limits may
+    also be text in the column itself, such as "<0.5", "> 100", "10-20", "1,000+" and "at least 3",
+    which needs no declaration. Where all numbers that are known are positive, others are taken to
+    be so, too; ``kind=("number", -100, None)`` declares another end.
 
     Parameters
     ----------
     lower, upper : object, optional
-        The names of columns of numbers, or of dates for a column of dates, or numbers; one of them
-        at least. A number that is the name of a column is that column. Where a column of limits is
-        missing itself, there is no limit. With both of them a gap lies between the two; between
-        columns a value that is known must, too.
+        The names of columns of numbers, or of dates for a column of dates, or a number or a date;
+        one of them at least. A number that is the name of a column is that column. A date without
+        a time zone is in UTC where the column has one. Where a column of limits is missing itself,
+        there is no limit. With both of them a gap lies between the two; between columns a value
+        that is known must, too.
     where : object, optional
         The name of a column of truth values: limits hold where it is true, whatever number stands
         in the declared column. By default they hold at gaps, and with one limit where the value
@@ -155,7 +185,7 @@ def split_limits(types: Any, names: Sequence[Any]) -> tuple[Any, dict[Any, Limit
                 hint = meant_column(place, list(names))
                 raise ModelError(
                     f"{declared} names {plain(place)!r}, which is neither a column nor a finite"
-                    f" number; {hint}"
+                    f" number or a date; {hint}"
                 )
         if name in columns.names:
             raise ModelError(
@@ -251,10 +281,11 @@ def numbers_of_limits(
 ) -> Array:
     """The numbers of a column of limits, or one for all rows; ``none`` where it is missing."""
     if isinstance(end, LimitNumber):
-        if column.form == "date":
+        if end.is_date != (column.form == "date"):
+            held, is_now = ("numbers", "a date") if end.is_date else ("dates", "a number")
             raise DataError(
-                f"column {plain(column.name)!r} holds dates, and its limit {end} is a number; give"
-                " a column with the dates that are its limits"
+                f"column {plain(column.name)!r} holds {held}, and its limit {end} is {is_now};"
+                f" give {held} as limits, or a column of them"
             )
         return np.full(len(column.cells), end.number)
     other = others.get(end)

@@ -184,6 +184,10 @@ class Numbers(BaseCoding):
         """The numbers of a column (n_items,) in the unit, NaN where missing."""
         return column.numbers / self.unit
 
+    def numbers_of(self, codes: Array) -> Array:
+        """The numbers of a column, from their codes."""
+        return codes * self.unit
+
     def limits(self, column: Column) -> KnownLimits | None:
         """The limits of codes that are known of cells without a number, within the bounds."""
         if column.limits is None:

@@ -51,6 +51,10 @@ class Dates(Numbers):
         """Days since the centre."""
         return (column.numbers - self.centre) / DAY_MICROSECONDS
 
+    def numbers_of(self, codes: Array) -> Array:
+        """Microseconds since 1970."""
+        return self.centre + DAY_MICROSECONDS * codes
+
     def limits_of(self, limits: KnownLimits) -> KnownLimits:
         """The limits of days since the centre, from those of microseconds since 1970."""
         return KnownLimits(limits.lower - self.centre, limits.upper - self.centre).over(
@@ -60,7 +64,7 @@ class Dates(Numbers):
     def values(self, codes: Array) -> list[Any]:
         """Dates, or points in time, in UTC where there is a zone."""
         ends = max(EARLIEST_DATE, -self.furthest), min(LATEST_DATE, self.furthest)
-        moments = self.step * np.rint((self.centre + DAY_MICROSECONDS * codes) / self.step)
+        moments = self.step * np.rint(self.numbers_of(codes) / self.step)
         moments = np.clip(moments, *ends).tolist()
         times = [EPOCH + dt.timedelta(microseconds=round(moment)) for moment in moments]
         if self.form == "date":

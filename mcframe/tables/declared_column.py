@@ -591,7 +591,7 @@ def detected_kind(column: Column) -> DeclaredColumn:
         return set_aside(column, column.trouble if numbers is None else numbers.what_is_unread)
     if column.n_observed == 0:
         return set_aside(column, "not one of its values is observed")
-    if column.limited.any() and column.form == "number":
+    if column.limited.any() and column.form in ("number", "date"):
         return kind_of_limited(column)
     if column.form == "date":
         hint = f"{wording().types(plain(column.name), 'date')} takes them as days"
@@ -610,12 +610,16 @@ def detected_kind(column: Column) -> DeclaredColumn:
 
 
 def kind_of_limited(column: Column) -> DeclaredColumn:
-    """Numbers of which some are known to limits."""
-    column.refuse_infinite()
+    """Numbers or dates of which some are known to limits."""
+    are_dates = column.form == "date"
+    held = "dates" if are_dates else "numbers"
+    if not are_dates:
+        column.refuse_infinite()
     if column.n_distinct < 2:
-        return set_aside(column, "beside limits it has fewer than two different numbers")
+        return set_aside(column, f"beside limits it has fewer than two different {held}")
     n_limited = int(np.count_nonzero(column.limited))
-    return number(column, f"numbers, beside {counted(n_limited, 'cell')} known to limits")
+    kind = date if are_dates else number
+    return kind(column, f"{held}, beside {counted(n_limited, 'cell')} known to limits")
 
 
 def kind_of_numbers(column: Column) -> DeclaredColumn:

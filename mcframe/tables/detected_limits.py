@@ -34,13 +34,13 @@ BOUNDS_OF_SHARES, FEWEST_AT_BOUND = (1.0, 100.0), 5
 
 @attrs.frozen
 class End:
-    """An end of the observed numbers of a column beyond which its gaps lie.
+    """An end of the observed numbers or dates of a column beyond which its gaps lie.
 
     Attributes
     ----------
-    number : float
+    last : LimitNumber
         The largest observed number, or the least one.
-    limit : float
+    limit : LimitNumber
         From which on gaps lie: the same, or the next whole number of a column of whole numbers.
     is_upper : bool
         Whether the gaps are above it.
@@ -48,19 +48,19 @@ class End:
         The logarithm of how many times likelier that is.
     """
 
-    number: float
-    limit: float
+    last: LimitNumber
+    limit: LimitNumber
     is_upper: bool
     log_ratio: float
 
     def __str__(self) -> str:
-        return f"{'above' if self.is_upper else 'below'} {self.number:.6g}"
+        last = str(self.last) if self.last.is_date else f"{self.last.number:.6g}"
+        return f"{'above' if self.is_upper else 'below'} {last}"
 
     @property
     def limits(self) -> LimitColumns:
         """The limit of each gap."""
-        limit = LimitNumber(self.limit)
-        lower, upper = (limit, None) if self.is_upper else (None, limit)
+        lower, upper = (self.limit, None) if self.is_upper else (None, self.limit)
         return LimitColumns(lower, upper, None, None, at_gaps_only=True)
 
 
@@ -284,7 +284,8 @@ def detected_limits(
 def may_end(column: DeclaredColumn, codes: Array) -> bool:
     """True if limits of a column may be looked for, with these codes of some of its rows."""
     is_number = isinstance(column.coding, Numbers) and column.coding.width == 1
-    if not is_number or column.column.form != "number" or column.neighbour is not None:
+    has_form = column.column.form in ("number", "date")
+    if not (is_number and has_form) or column.neighbour is not None:
         return False
     if column.condition is not None or column.limit_columns or column.column.limits is not None:
         return False
@@ -328,12 +329,13 @@ def end_of(
     is_upper = bool(np.mean(means[gaps]) > np.mean(means[~gaps]))
     sign = 1.0 if is_upper else -1.0
     code = sign * float(np.nanmax(sign * column.codes))
-    number = code * coding.unit
-    bound, observed = coding.upper if is_upper else coding.lower, column.codes * coding.unit
-    if number == bound or is_bound(number, observed[~np.isnan(observed)], is_upper):
-        return None  # nothing lies beyond it
     # Of whole numbers, those beyond the last one are rounded from half a unit beyond it on.
     step = 1.0 if column.has_whole_values else 0.0
+    last, next_one = coding.numbers_of(np.array([code, code + sign * step])).tolist()
+    bound, observed = coding.upper if is_upper else coding.lower, column.codes
+    observed = coding.numbers_of(observed[~np.isnan(observed)])
+    if last == bound or is_bound(last, observed, is_upper):
+        return None  # nothing lies beyond it
     chance = -np.inf if log_chance is None else log_chance
     at_random, beyond = [], []
     for scale in (np.asarray, np.log) if np.nanmin(column.codes) > 0.0 else (np.asarray,):
@@ -357,7 +359,9 @@ def end_of(
     needed = 0.0 if log_chance is not None and is_upper in directions else LEAST_EVIDENCE
     if log_ratio < needed or of_gaps < LEAST_EVIDENCE:
         return None
-    return End(number, (code + sign * step) * coding.unit, is_upper, log_ratio)
+    is_date = column.column.form == "date"
+    ends = (LimitNumber(number, is_date) for number in (last, next_one))
+    return End(*ends, is_upper, log_ratio)
 
 
 def with_ends(

@@ -498,7 +498,7 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
 def ends_of(
     held_out: HeldOutTable, chosen: ChosenRows, estimated: EstimatedRows, seed: int
 ) -> dict[Any, End]:
-    """The ends beyond which gaps lie, in tables without groups, weights, relations and factors.
+    """The ends beyond which gaps lie, in tables without groups, relations and factors.
 
     Where some are found, rows are estimated with these limits, and others are looked for. Then
     each has to stand a stricter comparison, until all that are left do.
@@ -506,8 +506,6 @@ def ends_of(
     coded, declared, engine = held_out.coded, estimated.declared, estimated.posterior.engine
     is_large = is_wide(coded.frame.shape[0], coded.column_of_number.size)
     if coded.has_factors or is_large or coded.groups is not None or coded.relations.declared:
-        return {}
-    if coded.row_weights is not None:
         return {}
     assert isinstance(engine, JointPosterior)  # of Gaussian rows
     without = engine.rows
