@@ -328,6 +328,10 @@ def test_trends_that_cannot_be_are_named():
         mc.DataError, match="4 different times, or such as hardly differ; at least 3"
     ):
         mc.GaussianRows(groups=groups, times=[0.0, 1e-30, 2e-30, 1.0], trend=2)
+    with pytest.raises(
+        mc.DataError, match="trend=2 was given, and the rows have 2 different times"
+    ):
+        mc.GaussianRows(groups=["a", "b"], times=[0.0, 1.0], trend=2)  # fewer rows than powers
     with np.errstate(all="raise"):
         large = mc.GaussianRows(groups=groups, times=1e307 * (1.0 + times), trend=2).groups
     small = mc.GaussianRows(groups=groups, times=1e-200 * times, trend=2).groups

@@ -86,7 +86,7 @@ class Trend:
         powers = np.vander((times - centre) / scale, degree + 1, increasing=True)
         triangle = np.linalg.qr(powers / np.sqrt(times.size), mode="r")
         sizes = np.diag(triangle)
-        if np.min(np.abs(sizes)) < LEAST_SHARE_OF_TIMES:
+        if times.size <= degree or np.min(np.abs(sizes)) < LEAST_SHARE_OF_TIMES:
             n_times = np.unique(times).size
             raise DataError(
                 f"trend={degree} was given, and the rows have {n_times} different"
