@@ -708,6 +708,7 @@ TABLES = [
     "mc.complete(frame, detect_limits='yes')",
     "mc.complete(frame, {'size': mc.censored(upper=nan)})",
     "mc.complete(frame, {'size': mc.censored(upper=dt.date(2020, 1, 1))})",
+    "mc.complete(frame, {'size': mc.censored(upper=-1e200)})",
     "mc.complete(bounded, {'size': mc.censored(lower=5.0, upper=4.0)})",
     "mc.complete(frame, nonlinear=True, method='optimum')",
     "mc.pool.formula('size ~ 1', [frame.fillna(1.0)] * 2, row_weights='wieght')",

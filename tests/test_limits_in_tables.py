@@ -448,6 +448,30 @@ def test_dates_with_limits():
     assert (completed.draws(1)[0]["day"] <= frame["seen"]).all()
 
 
+def test_limits_beside_which_numbers_vanish_are_refused():
+    """As text, in a column, as a number, and of new rows."""
+    frame = gaussian(60)
+    gaps = np.arange(60) % 5 == 0
+    text = frame.assign(a=frame["a"].astype(str).mask(gaps, "> 1e60"))
+    frame["a"] = frame["a"].mask(gaps)
+    message = r"'a' has the limit -?1e\+60 in row 0, more than 1e\+50 times as far from 0"
+    limits = mc.censored(lower="limit")
+    for table, kind in (
+        (text, "number"),
+        (frame, mc.censored(lower=1e60)),
+        (frame, mc.censored(upper=-1e60)),
+        (frame, mc.censored(upper=1e60)),
+        (frame.assign(limit=1e60), limits),
+    ):
+        with pytest.raises(mc.DataError, match=message):
+            mc.complete(table, {"a": kind})
+    completed = mc.complete(frame.assign(limit=-3.0), {"a": limits})
+    assert completed.table["a"].abs().max() < 10.0
+    with pytest.raises(mc.DataError, match=message):
+        completed.complete_rows(frame.assign(limit=1e60))
+    assert completed.complete_rows(frame.assign(limit=1e40))["a"][gaps].eq(1e40).all()
+
+
 def test_shifts_move_what_is_missing_alone():
     frame, _, below = with_limit_columns()
     gaps = ~below & (np.arange(150) % 5 == 0)

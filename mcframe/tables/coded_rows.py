@@ -428,6 +428,8 @@ class CodedRows:
 def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
     coding = declared.block_coding
+    if column.form == "number":
+        column.refuse_far_limits(declared.column.numbers)
     if column.n_observed == 0:
         return np.full(column.missing.size, np.nan)
     if column.form == "number":

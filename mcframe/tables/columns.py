@@ -58,6 +58,8 @@ KINDS_OF_OBJECTS: tuple[tuple[Any, str], ...] = (
     (Real | Decimal, "numbers"),
     (dt.date, "Python dates"),
 )
+# Squares may overflow of limits that are so many times as far from 0 as all numbers.
+MOST_SIZES_OF_LIMIT = 1e50
 # Numbers of these dtypes are not the nearest to what was written.
 PRECISION_OF_DTYPE = {"Float32": np.float32, "Float16": np.float16}
 REMEDIES = {
@@ -255,6 +257,21 @@ class Column:
                 f" every observed value must be finite. Replace infinities by {gap} if they stand"
                 " for missing values"
             )
+
+    def refuse_far_limits(self, numbers: Array) -> None:
+        """A ``DataError`` where a limit is far larger than all of these numbers."""
+        size = np.max(np.abs(numbers[~np.isnan(numbers)]), initial=0.0)
+        if self.limits is None or not size > 0.0:
+            return
+        for ends in (self.limits.lower, self.limits.upper):
+            far = np.flatnonzero(np.isfinite(ends) & (np.abs(ends) > MOST_SIZES_OF_LIMIT * size))
+            if far.size:
+                row = int(far[0])
+                raise DataError(
+                    f"column {plain(self.name)!r} has the limit {ends[row]:g} in"
+                    f" {wording().row(row)}, more than {MOST_SIZES_OF_LIMIT:g} times as far from 0"
+                    " as all its numbers. Correct the limit, or mark it as missing"
+                )
 
 
 @attrs.frozen

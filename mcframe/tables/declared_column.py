@@ -533,6 +533,7 @@ def set_aside(column: Column, why: str) -> DeclaredColumn:
 
 def number(column: Column, why: str, bounds: Bounds | None = None) -> DeclaredColumn:
     """Gaussian, around the column's own centre; numbers with bounds have a block of their own."""
+    column.refuse_far_limits(column.numbers)
     coding, block = Numbers.of(column), "numbers"
     if bounds is not None:
         coding = Numbers.of(column, bounds.lower, bounds.upper)
