@@ -146,6 +146,40 @@ def test_both_parts_of_a_number_beside_a_point_mass_are_corrected():
         assert draw["amount"][at].min() >= 0.0
 
 
+@pytest.mark.parametrize("kind", ["label", "category", "number", "zeros"])
+def test_draws_are_corrected_by_what_is_observed_alone(kind):
+    """Gaps of one column tell of another, and what is drawn there is no observation of it."""
+    rng = np.random.default_rng(0)
+    n = 400
+    age, here = rng.normal(45.0, 12.0, n), rng.random(n) < 0.6
+    size = np.where(here, 1.5, -0.5) + 0.4 * rng.standard_normal(n)
+    target = {
+        "label": np.where(here, "yes", "no"),
+        "category": np.where(here, np.where(age > 45.0, "b", "a"), "c"),
+        "number": size,
+        "zeros": np.where(here, np.abs(size), 0.0),
+    }[kind]
+    frame = pd.DataFrame({"age": age, "target": target, "other": age + rng.normal(0.0, 3.0, n)})
+    frame["other"] = frame["other"].where(here)
+    whole = frame.copy()
+    frame = frame.mask(rng.random(frame.shape) < [0.0, 0.2, 0.1])
+    completed = mc.complete(frame)
+    assert "'target'" in repr(completed).split("trees correct")[1]
+    gaps = frame["target"].isna()
+    draws = completed.draws(60)
+    for rows in (gaps, gaps & frame["other"].isna()):
+        if kind in ("number", "zeros"):
+            drawn = np.mean([draw["target"][rows].mean() for draw in draws])
+            filled = completed.table["target"][rows].mean()
+            tolerance = 3.0 * whole["target"].std() / np.sqrt(60.0 * rows.sum()) + 0.03
+            assert drawn == pytest.approx(filled, abs=tolerance)
+            continue
+        said = completed.predict("target")[rows]
+        for value in said.columns:
+            drawn = np.mean([(draw["target"][rows] == value).mean() for draw in draws])
+            assert drawn == pytest.approx(said[value].mean(), abs=0.04)
+
+
 def test_draws_of_a_product_keep_its_curve(corrected):
     whole, frame, plain, completed = corrected
     at = frame["product"].isna() & frame["u"].notna() & frame["v"].notna()

@@ -157,9 +157,14 @@ class RowCorrections:
             widths[column.features.numbers] = column.width
         return weights * self.similar.shifts(values, means, widths)
 
+    @property
+    def numbers(self) -> IntArray:
+        """The places of the numbers that are corrected."""
+        return np.concatenate([column.features.numbers for column in self.columns])
+
     def concern(self, numbers: IntArray) -> bool:
         """True if one of these numbers is corrected."""
-        return any(np.isin(column.features.numbers, numbers).any() for column in self.columns)
+        return bool(np.isin(self.numbers, numbers).any())
 
     def drawn(self, rng: np.random.Generator) -> "RowCorrections":
         """Corrections by sums of trees that are drawn at random, one for each column."""

@@ -360,8 +360,7 @@ def end_of(
     if log_ratio < needed or of_gaps < LEAST_EVIDENCE:
         return None
     is_date = column.column.form == "date"
-    ends = (LimitNumber(number, is_date) for number in (last, next_one))
-    return End(*ends, is_upper, log_ratio)
+    return End(LimitNumber(last, is_date), LimitNumber(next_one, is_date), is_upper, log_ratio)
 
 
 def with_ends(

@@ -341,13 +341,17 @@ class DrawnRows(Generic[Frame]):
     ) -> Iterator[tuple[RowsPosterior, Array]]:
         """The posterior of these rows and m draws of them (n x d), under some components.
 
-        Numbers with limits are drawn first, within these, and count as observed then.
+        Without corrections. Numbers with limits are drawn first, within these, and count as
+        observed then.
         """
         posterior = distribution
         if distribution.table is not self.table:
             posterior = distribution.condition(self.values, self.precisions)
-        corrections = None if self.corrections is None else self.corrections.drawn(rng)
-        posterior = attrs.evolve(posterior, identities=self.identities, corrections=corrections)
+        posterior = attrs.evolve(posterior, identities=self.identities)
+        if self.corrections is not None and posterior.variance_exponents is not None:
+            exponents = posterior.variance_exponents.copy()
+            exponents[self.corrections.numbers] = 1.0  # their variances are corrected
+            posterior = attrs.evolve(posterior, variance_exponents=exponents)
         if self.limits is None:
             draws = posterior.drawn_observations(NOISE_SHARE, rng, m)
             yield from ((posterior, draw) for draw in draws)
@@ -360,6 +364,24 @@ class DrawnRows(Generic[Frame]):
             [draw] = posterior.drawn_observations(NOISE_SHARE, rng, 1)
             draw[cells] = values[cells]
             yield posterior, draw
+
+    def corrected(
+        self, posterior: RowsPosterior | None, rng: np.random.Generator
+    ) -> "CorrectedNumbers":
+        """How draws under a posterior of these rows are corrected, by trees drawn at random.
+
+        Trees see what they have learned from: the moments of the distribution of all rows.
+        """
+        if self.corrections is None or posterior is None:
+            return CorrectedNumbers()
+        assert isinstance(self.posterior.engine, JointPosterior)
+        rows = self.posterior.engine.rows.condition(self.values, self.precisions)
+        mean, variance = rows.components.conditionals(rows.table).moments
+        after, scales = self.corrections.drawn(rng).adjusted(
+            self.values, mean, variance, np.ones_like(mean)
+        )
+        means, _ = posterior.components.conditionals(posterior.table).moments
+        return CorrectedNumbers(means, after - mean, scales)
 
     def proposals(
         self, parted: PartedColumns, posterior: RowsPosterior, rng: np.random.Generator
@@ -521,10 +543,12 @@ class DrawnRows(Generic[Frame]):
         Numbers are drawn jointly; counts are those of the observed ones, drawn with replacement,
         that have the ranks of the numbers. Then one column of labels, levels or categories after
         the other is drawn, by its probabilities given all that is observed and drawn so far; of
-        factors (``posterior`` is None) given what is observed.
+        factors (``posterior`` is None) given what is observed. Corrections are always those by
+        what is observed.
         """
         codes: dict[Any, Array] = {}
         completed = self.values.copy()
+        corrected = self.corrected(posterior, rng)
         columns = self.modelled.items()
         for place, column in sorted(columns, key=lambda item: item[1].block_coding.is_drawn_last):
             coding, missing = column.block_coding, np.flatnonzero(column.column.missing)
@@ -542,35 +566,39 @@ class DrawnRows(Generic[Frame]):
                 if self.row_weights is not None:
                     shares = self.row_weights[donors] / np.sum(self.row_weights[donors])
                 seen = rng.choice(whole[donors], self.values.shape[0], p=shares)
-                ranks = self.ranks(posterior, place, drawn[cells][:, 0], missing)
+                [heights] = corrected.at(drawn[cells], missing, numbers).T
+                ranks = self.ranks(posterior, place, heights, missing)
                 codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
                 if limited.any():
                     codes[column.name][limited[missing]] = within
                 completed[cells] = self.units.apply(codes[column.name][:, None], *cells)
                 continue
             if isinstance(coding, SemiContinuous):
-                first = self.probabilities(posterior, coding.part, completed, missing, place)
+                first = self.probabilities(
+                    posterior, coding.part, completed, missing, place, corrected
+                )
                 parts = drawn_places(first, rng)
                 others, rows, at = drawn[cells][:, 1:], posterior, missing
                 if posterior is not None:  # given which of the two it is
                     completed[missing, place] = self.units.apply(parts, missing, numbers[0])
-                    rows = posterior.take(missing)
-                    rows = rows.with_numbers(completed[missing], self.precisions)
+                    rows = self.given(posterior, completed, missing, corrected)
                     at = np.arange(missing.size)
                     others = rows.draws(at, rng, 1)[0][:, numbers[1:]]
                     others = others + np.sqrt(NOISE_SHARE) * rng.standard_normal(others.shape)
                 others = self.shaped(coding, others, rows, at, numbers[1:])
+                others = corrected.at(others, missing, numbers[1:])
                 amounts = self.units.invert(others, missing[:, None], numbers[1:])[:, 0]
                 values = column.rounded(coding.within(amounts))
                 codes[column.name] = np.where(parts == 1.0, values, coding.atom)
                 completed[cells] = self.units.apply(coding.numbers(codes[column.name]), *cells)
                 continue
             if not isinstance(coding, Choice):
-                completed[cells] = self.shaped(coding, drawn[cells], posterior, missing, numbers)
+                shaped = self.shaped(coding, drawn[cells], posterior, missing, numbers)
+                completed[cells] = corrected.at(shaped, missing, numbers)
                 answer = coding.within(self.units.invert(completed[cells], *cells)[:, 0])
                 codes[column.name] = coding.whole_within(column.rounded(answer))
                 continue
-            answer = self.probabilities(posterior, coding, completed, missing, place)
+            answer = self.probabilities(posterior, coding, completed, missing, place, corrected)
             places = drawn_places(answer, rng)
             completed[cells] = self.units.apply(coding.numbers(places), *cells)
             codes[column.name] = places
@@ -586,6 +614,17 @@ class DrawnRows(Generic[Frame]):
         whole = numbers + self.units.offsets[rows, place]
         return ranks_of(self.levels.new_row, place, whole)
 
+    def given(
+        self,
+        posterior: RowsPosterior,
+        completed: Array,
+        missing: IntArray,
+        corrected: "CorrectedNumbers",
+    ) -> RowsPosterior:
+        """The posterior of some rows given what is observed and drawn so far, not corrected."""
+        numbers = corrected.without(completed[missing], missing)
+        return posterior.take(missing).with_numbers(numbers, self.precisions)
+
     def probabilities(
         self,
         posterior: RowsPosterior | None,
@@ -593,6 +632,7 @@ class DrawnRows(Generic[Frame]):
         completed: Array,
         missing: IntArray,
         place: int,
+        corrected: "CorrectedNumbers",
     ) -> Array:
         """The probabilities of values in some rows, given what is observed and drawn so far.
 
@@ -600,9 +640,11 @@ class DrawnRows(Generic[Frame]):
         """
         numbers = place + np.arange(coding.width)
         if posterior is not None:
-            rows, noise = posterior.take(missing), np.asarray(NOISE_SHARE)
-            table = rows.table.with_numbers(completed[missing], self.precisions)
-            means, variances = rows.moments_at(table, numbers)
+            noise = np.asarray(NOISE_SHARE)
+            rows = self.given(posterior, completed, missing, corrected)
+            means, variances = rows.moments_at(rows.table, numbers)
+            means = corrected.at(means, missing, numbers)
+            variances = variances * corrected.squares_at(missing, numbers)
         else:
             *mixture, noise = self.mixture(None, missing, numbers)
             means, variances = moments_of(*mixture)
@@ -650,6 +692,48 @@ class DrawnRows(Generic[Frame]):
         below = scipy.special.ndtr((drawn - means) / np.sqrt(variances + noise))
         shares = np.clip(np.sum(weights * below, axis=0), EPS, 1.0 - EPS)
         return mean + np.sqrt(variance + noise) * coding.shape.quantile(shares)
+
+
+@attrs.frozen(eq=False)
+class CorrectedNumbers:
+    """How draws of missing numbers are corrected: by what is observed of their rows.
+
+    Trees have learned from what is missing, so that what has been drawn is not observed to them.
+    A number has the mean m without corrections, the mean m + ``shifts`` with them, and deviations
+    from these are in proportion, those that follow from what is drawn of other columns, too.
+
+    Attributes
+    ----------
+    means : array (n x d) or None
+        Under the distribution of a draw; None where nothing is corrected.
+    shifts : array (n x d)
+    scales : array (n x d)
+        Of deviations; 1 of numbers that are observed, or not corrected.
+    """
+
+    means: Array | None = None
+    shifts: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
+    scales: Array = attrs.field(factory=lambda: np.ones((0, 0)))
+
+    def without(self, numbers: Array, rows: IntArray) -> Array:
+        """Numbers of some rows (b x d) as they are without corrections."""
+        if self.means is None:
+            return numbers
+        means = self.means[rows]
+        return means + (numbers - means - self.shifts[rows]) / self.scales[rows]
+
+    def at(self, numbers: Array, rows: IntArray, places: IntArray) -> Array:
+        """Means or draws of some numbers of rows (b x k), corrected."""
+        if self.means is None:
+            return numbers
+        cells = np.ix_(rows, places)
+        means = self.means[cells]
+        corrected: Array = means + self.shifts[cells] + self.scales[cells] * (numbers - means)
+        return corrected
+
+    def squares_at(self, rows: IntArray, places: IntArray) -> Array | float:
+        """What corrections multiply the variances of these numbers with (b x k)."""
+        return 1.0 if self.means is None else np.square(self.scales[np.ix_(rows, places)])
 
 
 def ranks_of(mixture: RowDistribution | None, place: int, numbers: Array) -> Array:
