@@ -448,6 +448,51 @@ def test_dates_with_limits():
     assert (completed.draws(1)[0]["day"] <= frame["seen"]).all()
 
 
+@pytest.mark.parametrize("kind", ["positive", "shares"])
+def test_limits_of_new_rows_may_lie_below_all_numbers_of_the_table(kind):
+    """Where the scale of the table has told no numbers apart, all of them were one."""
+    frame = gaussian(300, 3)
+    z = frame["a"]
+    frame["a"] = np.exp(0.6 * z) if kind == "positive" else 1.0 / (1.0 + np.exp(-z))
+    limit = float(frame["a"].quantile(0.2))
+    text = frame["a"].astype(str).mask(frame["a"] < limit, f"<{limit:.4f}")
+    table = frame.assign(a=text)
+    new = pd.DataFrame({"a": [f"{0.2 * limit:.4f}-{0.4 * limit:.4f}", f"<{0.1 * limit:.4f}"]})
+    new = new.assign(b=np.nan, c=np.nan)
+    completed = mc.complete(table, {"a": "number"})
+    filled = completed.complete_rows(new)["a"]
+    ends = [end["a"] for end in completed.interval_rows(new)]
+    assert 0.25 * limit < filled[0] < 0.35 * limit
+    assert 0.02 * limit < filled[1] < 0.09 * limit
+    assert ends[0][0] < 0.23 * limit < 0.37 * limit < ends[1][0]
+    assert ends[0][1] < 0.5 * filled[1] < filled[1] < ends[1][1] < 0.1 * limit
+
+
+def test_new_rows_may_be_written_as_whole_numbers():
+    """The table says whether answers are whole, and not how other new rows are written."""
+    frame = gaussian(100, 2)
+    frame["a"] = (frame["a"] - frame["a"].min() + 0.1).round(3)
+    frame.loc[::7, "a"] = np.nan
+    new = pd.DataFrame({"a": [1.0, np.nan, 2.0], "b": [0.1, 0.2, 0.3]})
+    completed = mc.complete(frame)
+    expected = completed.complete_rows(new)
+    assert expected["a"][1] != np.rint(expected["a"][1])
+    ends = completed.interval_rows(new)
+    for made in (new.astype({"a": "Int64"}), pl.DataFrame({**new, "a": [1, None, 2]})):
+        np.testing.assert_array_equal(completed.complete_rows(made)["a"], expected["a"])
+        for end, expected_end in zip(completed.interval_rows(made), ends, strict=True):
+            np.testing.assert_array_equal(end["a"], expected_end["a"])
+    text = frame.assign(a=frame["a"].astype(str).mask(frame["a"] < 0.8, "<0.8"))
+    text["a"] = text["a"].mask(frame["a"].isna())
+    completed = mc.complete(text, {"a": "number"})
+    for first in ("1", "1.5"):
+        rows = pd.DataFrame({"a": [first, "<1", None], "b": [0.1, 0.2, 0.3]})
+        filled = completed.complete_rows(rows)["a"]
+        assert filled[0] == float(first)
+        assert 0.0 < filled[1] < 0.95
+        np.testing.assert_allclose(filled[2], completed.complete_rows(rows[2:])["a"].iloc[0])
+
+
 def test_limits_beside_which_numbers_vanish_are_refused():
     """As text, in a column, as a number, and of new rows."""
     frame = gaussian(60)

@@ -43,6 +43,11 @@ class Transform(ABC):
         """``apply`` to values, and to both limits of observations that are not known exactly."""
         return mapped(y, lambda numbers: self.apply(numbers, rows, columns))
 
+    @property
+    def of_limits(self) -> "Transform":
+        """The map of limits, which may lie where no observed number does."""
+        return self
+
     def unit(self, columns: IntArray) -> Array | float | None:
         """The length on the side of the data of 1 on the side of the losses; None if it varies."""
         return 1.0
@@ -94,6 +99,11 @@ class Chain(Transform):
         for transform in reversed(self.transforms):
             numbers = transform.invert(numbers, rows, columns)
         return numbers
+
+    @property
+    def of_limits(self) -> "Chain":
+        """The maps of limits."""
+        return Chain(tuple(transform.of_limits for transform in self.transforms))
 
     def unit(self, columns: IntArray) -> Array | float | None:
         """One unit of the losses in the units of the data; None where it varies, as of ranks."""

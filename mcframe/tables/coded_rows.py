@@ -397,12 +397,11 @@ class CodedRows:
             ):
                 continue
             coding = declared_column.coding
-            if isinstance(coding, Numbers) and column is not None and column.form == "number":
-                # Numbers within what the column and the dtype of the new rows hold.
-                ranges = [ends for ends in (coding.whole, column.whole) if ends is not None]
-                if ranges:
-                    lowest, highest = zip(*ranges, strict=True)
-                    coding = attrs.evolve(coding, whole=(max(lowest), min(highest)))
+            whole = None if column is None or column.form != "number" else column.whole
+            if isinstance(coding, Numbers) and coding.whole is not None and whole is not None:
+                # Whole numbers within what the column and the dtype of the new rows hold.
+                lowest, highest = zip(coding.whole, whole, strict=True)
+                coding = attrs.evolve(coding, whole=(max(lowest), min(highest)))
             values = list(declared_column.constant) * missing.size
             if coding is not None and missing.size:
                 within, limits = codes[declared_column.name], self.limits.get(declared_column.name)
@@ -428,7 +427,7 @@ class CodedRows:
 def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
     coding = declared.block_coding
-    if column.form == "number":
+    if isinstance(coding, Numbers) and column.form == "number":
         column.refuse_far_limits(declared.column.numbers)
     if column.n_observed == 0:
         return np.full(column.missing.size, np.nan)
@@ -502,6 +501,8 @@ def completed_column(
         whole = list(column.values)
         for row, value in zip(missing, values, strict=True):
             whole[row] = value
+        if any(isinstance(value, float) for value in values):  # beside whole numbers
+            whole = [None if value is None else float(value) for value in whole]
         return declared.column.like(table, whole)
     if column.form in ("category", "ordered"):
         return filled_series(with_categories(column.series, values), missing, values)
@@ -526,6 +527,10 @@ def holds(column: Column, values: list[Any]) -> bool:
         form = "text"  # its list of categories is open
     if form in ("category", "ordered"):
         return set(values) <= set(series.cat.get_categories())
+    if series.dtype.is_integer() and any(
+        isinstance(value, float) and not value.is_integer() for value in values
+    ):
+        return False
     return form in CLASSES_OF_FORM and all(
         isinstance(value, CLASSES_OF_FORM[form]) for value in values
     )

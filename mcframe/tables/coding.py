@@ -211,11 +211,10 @@ class Numbers(BaseCoding):
         if len(self.scale):
             lower = np.where(lower > self.support[0], lower, -np.inf)
             upper = np.where(upper < self.support[1], upper, np.inf)
-        on_scale = (
-            np.where(np.isfinite(end), self.inverse(np.where(np.isfinite(end), end, 0.0)), end)
-            for end in (lower, upper)
-        )
-        return KnownLimits(*on_scale)
+        ends, scale = np.array([lower, upper]), self.scale.of_limits
+        finite = np.isfinite(ends)
+        ends[finite] = scale.apply(ends[finite], *NO_PLACES)
+        return KnownLimits(*ends)
 
     def values(self, codes: Array) -> list[Any]:
         """Floats, or integers inside the range of the dtype and the bounds."""

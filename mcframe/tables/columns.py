@@ -653,11 +653,11 @@ class TextNumbers(Column):
         strange = np.isnan(self.numbers) & ~self.missing
         return not strange.any() and (self.whole is not None or not self.is_written_whole)
 
-    def as_number(self, value: Any) -> Any:
+    def as_number(self, value: Any, whole: bool) -> Any:
         """A number or a text as a number of the dtype that the column comes back with."""
         if value is None:
             return None
-        if self.whole is None:
+        if not whole:
             return number_in(value)
         return int(value) if isinstance(value, str) else round(value)
 
@@ -666,16 +666,18 @@ class TextNumbers(Column):
         if not self.is_converted:
             return filled_series(self.series, rows, self.written(values))
         pairs = zip(self.cells, self.values, strict=True)
-        numbers = [None if read is None else self.as_number(cell) for cell, read in pairs]
+        # New rows may be written as whole numbers where the others are not.
+        whole = self.whole is not None and not any(isinstance(value, float) for value in values)
+        numbers = [None if read is None else self.as_number(cell, whole) for cell, read in pairs]
         for row, value in zip(rows, values, strict=True):
-            numbers[row] = self.as_number(value)
+            numbers[row] = self.as_number(value, whole)
         return as_number_series(self.series, numbers)
 
     def like(self, table: Any, values: list[Any]) -> Any:
         """A ``narwhals.Series`` of these values as this column comes back, for another table."""
         if not self.is_converted:
             return series_like(self.series, table, self.written(values))
-        numbers = [self.as_number(value) for value in values]
+        numbers = [self.as_number(value, self.whole is not None) for value in values]
         made = nw.new_series(self.name, numbers, backend=table.implementation)
         if table.implementation.is_pandas():
             made = nw.maybe_set_index(made, index=table.to_native().index)

@@ -7,12 +7,14 @@ the support of the column: a positive number stays positive, and a share between
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Self
 
 import attrs
 import numpy as np
 from scipy.special import expit
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.transforms import AffineUnits, Chain, Transform
 from mcframe.posterior.row_limits import censored_moments, widened
@@ -68,6 +70,11 @@ class AboveBound(Bent):
     softness: float
     least: float
     largest: float
+
+    @property
+    def of_limits(self) -> Self:
+        """The same scale, which tells numbers nearer to a bound apart, too."""
+        return attrs.evolve(self, least=TINY)
 
     def bent(self, y: Array) -> Array:
         """The number on this scale, without the straight line."""
@@ -164,6 +171,11 @@ class BetweenBounds(Bent):
     lower: float
     upper: float
     least: float
+
+    @property
+    def of_limits(self) -> Self:
+        """The same scale, which tells numbers nearer to a bound apart, too."""
+        return attrs.evolve(self, least=TINY)
 
     def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
         """The logits of numbers."""
