@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.tables.column_types import read_table
-from mcframe.tables.neighbours import with_neighbours
+from mcframe.tables.neighbours import Copies, with_neighbours
 
 
 def panel(n_units=12, n_times=15, share=0.25, seed=0):
@@ -162,6 +162,52 @@ def test_groups_with_lines_in_time_are_filled_and_continued(tmp_path):
 
 
 @pytest.mark.slow(seconds=9)
+@pytest.mark.parametrize("trend", [0, 1])
+def test_what_is_held_out_stands_in_no_other_row(trend):
+    """Else errors of short series were said to be a third of the real ones."""
+    n_series, n_times = 150, 5
+    rng = np.random.default_rng(trend)
+    times = np.tile(np.arange(float(n_times)), n_series)
+    means, slopes = rng.standard_normal((2, n_series)) * [[2.0], [0.4]]
+    y = np.repeat(means, n_times) + np.repeat(slopes, n_times) * (times - 2.0)
+    y += 0.7 * rng.standard_normal(y.size)
+    whole = pd.DataFrame({"id": np.repeat([f"p{k}" for k in range(n_series)], n_times)})
+    whole = whole.assign(time=times, y=y)
+    gaps = rng.random(y.size) < 0.25
+    completed = mc.complete(
+        whole.assign(y=whole["y"].mask(gaps)), groups="id", time="time", trend=trend
+    )
+    real = np.sqrt(np.mean(np.square((completed.table["y"] - y)[gaps])))
+    said = completed.report().set_index("column").loc["y"]
+    assert 0.8 * real < said["error"] < 1.35 * real
+    assert 0.8 * real < said["sd"] < 1.35 * real
+    lower, upper = (end["y"] for end in completed.interval(0.9))
+    assert 0.85 < np.mean(((lower <= y) & (y <= upper))[gaps]) < 0.98
+
+
+def test_copies_of_entries_stand_beside_the_rows_before_and_after():
+    """Of all rows, and of a sample, in which some are beside none."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"at": rng.permutation(30), "unit": rng.integers(3, size=30)})
+    frame["x"] = rng.standard_normal(30)
+    table = with_neighbours(read_table(frame, {"unit": "category"}, None), "at", "unit")
+    declared = [column for column in table.columns if column.place is not None]
+    others = [column for column in table.columns if column.place is None]
+    names = [column.name for column in declared]
+    for rows in (np.arange(30), np.sort(rng.permutation(30)[:12])):
+        entries = rng.random((rows.size, len(names))) < 0.5
+        found = Copies.of(declared, others, rows).of_entries(entries)
+        expected = np.zeros_like(entries)
+        for k, row in enumerate(rows):
+            unit = frame[frame["unit"] == frame["unit"][row]].sort_values("at").index.tolist()
+            for step, name in ((-1, "x (row before)"), (1, "x (row after)")):
+                at = unit.index(row) + step
+                if 0 <= at < len(unit) and unit[at] in rows:
+                    place = rows.tolist().index(unit[at])
+                    expected[k, names.index(name)] = entries[place, names.index("x")]
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_units_of_time_do_not_matter_for_trends():
     frame, _, _ = drifting_panel()
     filled = [

@@ -1,6 +1,6 @@
 """Rows in the order of time: what the row before and the row after hold, beside each row."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -183,6 +183,56 @@ def neighbours_of_new_rows(
         values = [*of_table[source.column].values, *new]
         made[column.name] = moved_values(column.name, values, neighbours, table)
     return made
+
+
+@attrs.frozen(eq=False)
+class Copies:
+    """Where the entries of rows stand a second time: beside the rows before and after.
+
+    Attributes
+    ----------
+    columns : array of integers (k,)
+        Those of neighbours.
+    sources : array of integers (k,)
+        The columns whose values they have.
+    rows : array of integers (n x k)
+        The rows whose values they have; -1 of none.
+    """
+
+    columns: IntArray
+    sources: IntArray
+    rows: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        declared: Sequence[DeclaredColumn],
+        others: Sequence[DeclaredColumn],
+        rows: IntArray,
+    ) -> "Copies | None":
+        """Those in some rows of a table with these columns in a block, and others; or None."""
+        places = {column.name: k for k, column in enumerate(declared)}
+        sources = {k: column.neighbour for k, column in enumerate(declared)}
+        sources = {k: source for k, source in sources.items() if source is not None}
+        if not sources:
+            return None
+        columns = {column.name: column.column for column in (*declared, *others)}
+        first = next(iter(sources.values()))
+        in_order = rows_in_order(columns, first.time, first.groups)
+        at = np.full(in_order.series.size + 1, -1)  # of no row, too
+        at[rows] = np.arange(rows.size)
+        beside = {step: at[in_order.neighbours(step)[rows]] for step in NAMES_OF_STEPS}
+        return cls(
+            np.array(list(sources), dtype=np.intp),
+            np.array([places[source.column] for source in sources.values()], dtype=np.intp),
+            np.column_stack([beside[source.step] for source in sources.values()]),
+        )
+
+    def of_entries(self, entries: Mask) -> Mask:
+        """The copies of entries (n x number of columns)."""
+        copies = np.zeros_like(entries)
+        copies[:, self.columns] = entries[self.rows, self.sources] & (self.rows >= 0)
+        return copies
 
 
 def rows_in_order(

@@ -55,6 +55,7 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.detected_limits import End, detected_limits, warn_of_ends, with_ends
 from mcframe.tables.marginals import with_scales
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
+from mcframe.tables.neighbours import Copies
 from mcframe.tables.number_tables import number_block, standard_units, takes_factors
 from mcframe.tables.relations import NO_RELATIONS, Relations
 from mcframe.tables.rows_choice import RowsChoice, choose_rows, nearest_prior
@@ -438,7 +439,11 @@ def hold_out(coded: CodedTable, n_folds: int, rng: np.random.Generator) -> HeldO
         of_rows = coded.groups.take(coded.rows)
         folds = [attrs.evolve(fold, groups=of_rows) for fold in folds]
     counts, learns = coded.weights_of_coded, coded.learns_shares
-    folds = [attrs.evolve(fold, row_weights=counts, learns_shares=learns) for fold in folds]
+    copies = Copies.of(coded.columns, coded.other_columns, coded.rows)
+    folds = [
+        attrs.evolve(fold, row_weights=counts, learns_shares=learns, copies=copies)
+        for fold in folds
+    ]
     masks = [fold.held_out_entries for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part_of_row = np.arange(len(coded.codes)) % n_folds

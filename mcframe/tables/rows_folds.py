@@ -22,6 +22,7 @@ from mcframe.posterior.row_variances import NOISE_SHARE, student_variance_inflat
 from mcframe.posterior.rows import RowsPosterior
 from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.missingness import CoMissingness
+from mcframe.tables.neighbours import Copies
 from mcframe.tables.number_tables import (
     factor_model,
     first_numbers,
@@ -87,6 +88,8 @@ class RowsFold:
         How often each row counts, in estimates and losses.
     learns_shares : bool
         Whether the prior learns what it expects of the variances of each column.
+    copies : Copies or None
+        Entries that stand in two rows, which are not seen if they are held out in one of them.
     warm_start : RowsPosterior or None
         The last estimate of one Gaussian, from which the next estimate starts.
     """
@@ -100,12 +103,16 @@ class RowsFold:
     groups: RowGroups | None = None
     row_weights: Array | None = None
     learns_shares: bool = False
+    copies: Copies | None = None
     warm_start: RowsPosterior | None = None
 
     @cached_property
     def seen(self) -> Array:
         """The numbers without those that are held out (n x d)."""
         seen: Array = self.held_out.remaining({NUMBERS_BLOCK: self.values})[NUMBERS_BLOCK]
+        if self.copies is not None:
+            copies = self.copies.of_entries(self.held_out_entries)
+            seen = np.where(copies[:, self.column_of_number], np.nan, seen)
         return seen
 
     @cached_property
