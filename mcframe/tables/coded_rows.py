@@ -227,9 +227,9 @@ class CodedRows:
             name, of_limits = declared_column.name, declared_column.limit_columns
             if of_limits is not None and name in new_columns:
                 of_numbers = new_columns[name]
-                # A column without any number may not have been measured in these rows.
-                is_empty = declared_column.has_detected_limits and not of_numbers.n_observed
-                if of_numbers.form in ("number", "date") and not is_empty:
+                if not of_numbers.n_observed and declared_column.column.form == "number":
+                    of_numbers = attrs.evolve(of_numbers, form="number")  # whatever holds gaps
+                if of_numbers.form in ("number", "date"):
                     limits = limits_from(of_numbers, of_limits, new_columns)
                     new_columns[name] = attrs.evolve(of_numbers, given_limits=limits)
         strange = [name for name in new_columns if name not in training_columns]
