@@ -327,6 +327,7 @@ def test_tables_that_cannot_be_read(estimator, frame, sentence):
     [
         ([1.5, "a"] * 30, "it mixes numbers (1.5 in row 0) and text ('a' in row 1); give it one"),
         (["1,5", "2,5", "3"] * 20, "text of numbers with commas ('1,5' in row 0), which may"),
+        (["0,5", "-0,25", "3"] * 20, "text of numbers with commas ('0,5' in row 0), which may"),
         (
             list(pd.date_range("2020-01-01", periods=60, tz="Europe/Berlin")),
             "dates; types={'odd': 'date'} takes them as days",

@@ -767,10 +767,16 @@ def as_number_series(series: Any, numbers: list[Any]) -> Any:
 
 
 def with_comma(texts: Sequence[str | None]) -> int | None:
-    """Return where the first comma stands, in texts that are numbers but for commas; else None."""
+    """Return where the first comma stands, in texts that are numbers but for commas; else None.
+
+    Commas may stand before thousands, or before decimals: "0,5" without it would be a code.
+    """
     counts = Counter(texts)
     observed = [text for text in counts if text is not None and not is_sign(text)]
-    is_read = [not np.isnan(number_in(text.replace(",", ""))) for text in observed]
+    is_read = [
+        not all(np.isnan(number_in(text.replace(",", mark))) for mark in ("", "."))
+        for text in observed
+    ]
     n_read = sum(counts[text] for text, read in zip(observed, is_read, strict=True) if read)
     if n_read < LEAST_SHARE_READ * sum(counts[text] for text in observed):
         return None
