@@ -270,6 +270,27 @@ def test_parts_keep_their_bounds():
     assert done.table.loc[4, "a"] == -4.0
 
 
+def test_numbers_that_are_0_but_for_rounding_have_no_sign():
+    """What a total leaves for a part that is often 0; the report counts what follows from it."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(300)
+    truth = pd.DataFrame({"food": np.exp(5.0 + 0.3 * z), "rent": np.exp(6.0 + 0.3 * z)}).round(2)
+    amounts = np.exp(4.0 + 0.8 * rng.standard_normal(300)).round(2)
+    truth["other"] = np.where(rng.random(300) < 0.6, amounts, 0.0)
+    truth["total"] = truth.sum(axis=1).round(2)
+    frame = truth.mask(rng.random(truth.shape) < 0.2)
+    done = mc.complete(frame, relations=["total = food + rent + other"])
+    single = frame.isna() & (frame.isna().sum(axis=1) == 1).to_numpy()[:, None]
+    assert (done.table["other"][single["other"] & (truth["other"] == 0.0)] == 0.0).all()
+    for table in (done.table, *done.draws(5)):
+        assert (table >= 0.0).all().all()
+    counts = [f"'{name}' ({count})" for name, count in single.sum().items()]
+    told = ", ".join(counts[:-1]) + f" and {counts[-1]}"
+    assert f"follow from other columns by relations are neither missing nor predicted: {told}" in (
+        repr(done).replace(f", {counts[-1]}", f" and {counts[-1]}")
+    )
+
+
 def bodies(n=100, seed=0):
     """Weights and heights with the index of both, rounded to a digit."""
     rng = np.random.default_rng(seed)

@@ -88,6 +88,8 @@ class Column:
         Values that were declared to stand for missing ones.
     given_limits : KnownLimits or None
         Limits of cells that stand elsewhere, as ``mc.censored`` declares them.
+    n_determined : int
+        How many of its numbers were gaps, and follow from others by relations.
     """
 
     name: Any
@@ -96,6 +98,7 @@ class Column:
     trouble: str = ""
     gaps: tuple[Any, ...] = ()
     given_limits: KnownLimits | None = None
+    n_determined: int = 0  # not in files of earlier versions
 
     @cached_property
     def cells(self) -> list[Any]:

@@ -775,6 +775,16 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 f" {counted(len(tests.of_columns), 'column')} with an error of 5% in all; whether"
                 " they depend on the missing value itself, no table shows"
             )
+        determined = [
+            f"{plain(column.name)!r} ({column.column.n_determined})"
+            for column in self.declared.columns
+            if column.column.n_determined
+        ]
+        if determined:
+            sentences.append(
+                "gaps that follow from other columns by relations are neither missing nor"
+                f" predicted: {listed(determined)}"
+            )
         empty = [
             f"{plain(column.name)!r} ({np.count_nonzero(self.left_empty[column.name])})"
             for column in self.declared.columns

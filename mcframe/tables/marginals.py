@@ -73,7 +73,7 @@ class AboveBound(Bent):
 
     @property
     def of_limits(self) -> Self:
-        """The same scale, which tells numbers nearer to a bound apart, too."""
+        """The scale without ``least``."""
         return attrs.evolve(self, least=TINY)
 
     def bent(self, y: Array) -> Array:
@@ -174,7 +174,7 @@ class BetweenBounds(Bent):
 
     @property
     def of_limits(self) -> Self:
-        """The same scale, which tells numbers nearer to a bound apart, too."""
+        """The scale without ``least``."""
         return attrs.evolve(self, least=TINY)
 
     def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:

@@ -187,7 +187,7 @@ def neighbours_of_new_rows(
 
 @attrs.frozen(eq=False)
 class Copies:
-    """Where the entries of rows stand a second time: beside the rows before and after.
+    """The second places of the entries of rows: those in the rows before and after them.
 
     Attributes
     ----------
@@ -210,7 +210,10 @@ class Copies:
         others: Sequence[DeclaredColumn],
         rows: IntArray,
     ) -> "Copies | None":
-        """Those in some rows of a table with these columns in a block, and others; or None."""
+        """The copies in some rows of a table, of which ``declared`` are the columns in a block.
+
+        None if there are none.
+        """
         places = {column.name: k for k, column in enumerate(declared)}
         sources = {k: column.neighbour for k, column in enumerate(declared)}
         sources = {k: source for k, source in sources.items() if source is not None}
@@ -221,11 +224,11 @@ class Copies:
         in_order = rows_in_order(columns, first.time, first.groups)
         at = np.full(in_order.series.size + 1, -1)  # of no row, too
         at[rows] = np.arange(rows.size)
-        beside = {step: at[in_order.neighbours(step)[rows]] for step in NAMES_OF_STEPS}
+        rows_at = {step: at[in_order.neighbours(step)[rows]] for step in NAMES_OF_STEPS}
         return cls(
             np.array(list(sources), dtype=np.intp),
             np.array([places[source.column] for source in sources.values()], dtype=np.intp),
-            np.column_stack([beside[source.step] for source in sources.values()]),
+            np.column_stack([rows_at[source.step] for source in sources.values()]),
         )
 
     def of_entries(self, entries: Mask) -> Mask:

@@ -225,8 +225,12 @@ class RelatedRows:
         if isinstance(one, Identity):
             others = [other for other in one.columns if other != name]
             factors = dict(zip(one.columns, one.coefficients, strict=True))
-            total = sum((-factors[other] / factors[name] * at[other] for other in others), 0.0)
-            return np.asarray(total + one.constant / factors[name] + np.zeros(rows.size))
+            terms = [np.full(rows.size, one.constant / factors[name])]
+            terms += [-factors[other] / factors[name] * at[other] for other in others]
+            total: Array = np.sum(terms, axis=0)
+            # What is 0 but for rounding has no sign: a column without negative numbers stays so.
+            rounding = len(terms) * EPS * np.sum(np.abs(terms), axis=0)
+            return np.where(np.abs(total) <= rounding, 0.0, total)
         if name == one.target:
             return one.expression.values(at) + np.zeros(rows.size)
         return single_roots(one, name, at, self.plausible(name))
@@ -593,4 +597,5 @@ def with_numbers(column: Column, rows: IntArray, values: Array) -> Column:
         others = np.ones(column.limited.size, dtype=bool)
         others[rows] = False
         limits = limits.only(others)
-    return attrs.evolve(column, series=series, given_limits=limits)
+    n_determined = column.n_determined + rows.size
+    return attrs.evolve(column, series=series, given_limits=limits, n_determined=n_determined)

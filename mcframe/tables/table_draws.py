@@ -368,7 +368,7 @@ class DrawnRows(Generic[Frame]):
     def corrected(
         self, posterior: RowsPosterior | None, rng: np.random.Generator
     ) -> "CorrectedNumbers":
-        """How draws under a posterior of these rows are corrected, by trees drawn at random.
+        """The corrections of draws under a posterior of these rows, by trees drawn at random.
 
         Trees see what they have learned from: the moments of the distribution of all rows.
         """
@@ -581,7 +581,7 @@ class DrawnRows(Generic[Frame]):
                 others, rows, at = drawn[cells][:, 1:], posterior, missing
                 if posterior is not None:  # given which of the two it is
                     completed[missing, place] = self.units.apply(parts, missing, numbers[0])
-                    rows = self.given(posterior, completed, missing, corrected)
+                    rows = self.conditioned(posterior, completed, missing, corrected)
                     at = np.arange(missing.size)
                     others = rows.draws(at, rng, 1)[0][:, numbers[1:]]
                     others = others + np.sqrt(NOISE_SHARE) * rng.standard_normal(others.shape)
@@ -614,7 +614,7 @@ class DrawnRows(Generic[Frame]):
         whole = numbers + self.units.offsets[rows, place]
         return ranks_of(self.levels.new_row, place, whole)
 
-    def given(
+    def conditioned(
         self,
         posterior: RowsPosterior,
         completed: Array,
@@ -641,7 +641,7 @@ class DrawnRows(Generic[Frame]):
         numbers = place + np.arange(coding.width)
         if posterior is not None:
             noise = np.asarray(NOISE_SHARE)
-            rows = self.given(posterior, completed, missing, corrected)
+            rows = self.conditioned(posterior, completed, missing, corrected)
             means, variances = rows.moments_at(rows.table, numbers)
             means = corrected.at(means, missing, numbers)
             variances = variances * corrected.squares_at(missing, numbers)
@@ -696,7 +696,7 @@ class DrawnRows(Generic[Frame]):
 
 @attrs.frozen(eq=False)
 class CorrectedNumbers:
-    """How draws of missing numbers are corrected: by what is observed of their rows.
+    """The corrections of draws of missing numbers, by what is observed of their rows.
 
     Trees have learned from what is missing, so that what has been drawn is not observed to them.
     A number has the mean m without corrections, the mean m + ``shifts`` with them, and deviations
@@ -732,7 +732,7 @@ class CorrectedNumbers:
         return corrected
 
     def squares_at(self, rows: IntArray, places: IntArray) -> Array | float:
-        """What corrections multiply the variances of these numbers with (b x k)."""
+        """The factors of the variances of these numbers (b x k)."""
         return 1.0 if self.means is None else np.square(self.scales[np.ix_(rows, places)])
 
 
