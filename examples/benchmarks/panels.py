@@ -2,7 +2,7 @@
 
     python examples/benchmarks/panels.py [--seconds 1800] [--first-seed 0] [--out FOLDER] [--page]
 
-Of 20 units at 15 times each three columns are means of units plus deviations that follow an
+Of 20 units at 15 times each, or of 150 units at 5 times, three columns are means of units plus deviations that follow an
 autoregression in time, and ``y = a - 0.5 b + e``. In half of the panels the means of units are
 lines in time, whose slopes have the variance of the deviations. A quarter of all numbers is
 hidden, either single ones or two to four times in a row. Of the hidden numbers the error over
@@ -23,27 +23,33 @@ from runs import Runs
 
 import mcframe as mc
 
-N_UNITS, N_TIMES, CORRELATION, SHARE, DRAWS = 20, 15, 0.8, 0.25, 10
+CORRELATION, SHARE, DRAWS = 0.8, 0.25, 10
 NUMBERS = ["a", "b", "c", "y"]
 SHAPES = ("single gaps", "gaps in a row", "lines, single gaps", "lines, gaps in a row")
+SHAPES += ("short, lines, single gaps",)
 METHODS = ("mcframe, units and time", "mcframe, units", "IterativeImputer, lags and leads")
 METHODS += ("mcframe, units, time and lines",)
 METHODS += ("straight lines between neighbours",)
 
 
+def size_of(shape):
+    """The numbers of units and of times."""
+    return (150, 5) if shape.startswith("short") else (20, 15)
+
+
 def drawn(shape, seed):
     """A panel without gaps, and which of its numbers are hidden."""
-    rng = np.random.default_rng([SHAPES.index(shape), seed])
+    rng, (n_units, n_times) = np.random.default_rng([SHAPES.index(shape), seed]), size_of(shape)
     root = np.linalg.cholesky(0.4 + 0.6 * np.eye(3))
-    deviations = rng.standard_normal((N_UNITS, N_TIMES, 3))
-    for at in range(1, N_TIMES):
+    deviations = rng.standard_normal((n_units, n_times, 3))
+    for at in range(1, n_times):
         new = np.sqrt(1.0 - CORRELATION**2) * deviations[:, at]
         deviations[:, at] = CORRELATION * deviations[:, at - 1] + new
-    means = 0.7 * rng.standard_normal((N_UNITS, 1, 3))
+    means = 0.7 * rng.standard_normal((n_units, 1, 3))
     series = means + deviations @ root.T
-    if shape.startswith("lines"):
-        slopes = rng.standard_normal((N_UNITS, 1, 3))
-        series += slopes * np.linspace(-1.7, 1.7, N_TIMES)[:, None]
+    if "lines" in shape:
+        slopes = rng.standard_normal((n_units, 1, 3))
+        series += slopes * np.linspace(-1.7, 1.7, n_times)[:, None]
     x = series.reshape(-1, 3)
     y = x[:, 0] - 0.5 * x[:, 1] + rng.standard_normal(len(x))
     table = pd.DataFrame({**dict(zip("abc", x.T, strict=True)), "y": y})
@@ -52,10 +58,10 @@ def drawn(shape, seed):
         hidden[:] = False
         while hidden.mean() < SHARE:
             length = rng.integers(2, 5)
-            first = rng.integers(N_UNITS) * N_TIMES + rng.integers(N_TIMES - length + 1)
+            first = rng.integers(n_units) * n_times + rng.integers(n_times - length + 1)
             hidden[first : first + length, rng.integers(4)] = True
-    table["unit"] = np.repeat([f"u{k}" for k in range(N_UNITS)], N_TIMES)
-    table["time"] = np.tile(np.arange(N_TIMES), N_UNITS)
+    table["unit"] = np.repeat([f"u{k}" for k in range(n_units)], n_times)
+    table["time"] = np.tile(np.arange(n_times), n_units)
     return table, hidden
 
 
