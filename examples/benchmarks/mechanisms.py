@@ -182,14 +182,15 @@ def lines(runs, about):
         "Errors by table, relative to those at random:",
         "",
         *markdown(["mechanism", *names], [errors_by_table(runs, name, names) for name in present]),
-        "",
-        "Scores of methods, and their mean ranks:",
-        "",
-        *markdown(
-            ["mechanism", *methods, "tables"],
-            [scores_of(runs, name, methods) for name in present],
-        ),
+        *(methods_beside(runs, present, methods) if len(methods) > 1 else []),
     ]
+
+
+def methods_beside(runs, mechanisms, methods):
+    """The table of several methods."""
+    rows = [scores_of(runs, name, methods) for name in mechanisms]
+    told = ["", "Scores of methods, and their mean ranks:", ""]
+    return [*told, *markdown(["mechanism", *methods, "tables"], rows)]
 
 
 def parsed(arguments):

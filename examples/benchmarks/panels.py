@@ -2,10 +2,11 @@
 
     python examples/benchmarks/panels.py [--seconds 1800] [--first-seed 0] [--out FOLDER] [--page]
 
-Of 20 units at 15 times each, or of 150 units at 5 times, three columns are means of units plus deviations that follow an
-autoregression in time, and ``y = a - 0.5 b + e``. In half of the panels the means of units are
-lines in time, whose slopes have the variance of the deviations. A quarter of all numbers is
-hidden, either single ones or two to four times in a row. Of the hidden numbers the error over
+Of 20 units at 15 times each, or of 150 units at 5 times, three columns are means of units plus
+deviations that follow an autoregression in time, and ``y = a - 0.5 b + e``. In more than half of
+the panels the means of units are lines in time, whose slopes have the variance of the deviations.
+A quarter of all numbers is hidden, either single ones or two to four times in a row. Of the hidden
+numbers the error over
 their standard deviation and the share inside 90 % intervals are taken, and of ten draws the
 coefficients of y are pooled by ``mc.pool``. Methods and tables take turns until the seconds are
 over; results are kept in ``panels/runs.jsonl`` of ``--out``. ``--page`` writes the table into
