@@ -70,7 +70,9 @@ class ReferenceGroup:
         for column in self.outcomes:
             unknown = column.column.missing & ~column.column.limited
             values[np.ix_(unknown, rows.numbers_of(column))] = np.nan
-        as_of_reference = attrs.evolve(rows, values=values, limits=None)
+        observed = rows.values.copy()
+        observed[cells] = values[cells]
+        as_of_reference = attrs.evolve(rows, values=values, limits=None, observed=observed)
         [(conditioned, draw)] = as_of_reference.drawn(posterior, 1, rng)
         new_codes = as_of_reference.codes(conditioned, draw, rng)
         is_other = groups != self.place

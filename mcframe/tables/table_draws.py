@@ -162,6 +162,8 @@ class DrawnRows(Generic[Frame]):
         Where rows are about means of their groups that were drawn: the distribution of this draw.
     row_weights : array (n,) or None
         How often each row counts where a distribution is estimated.
+    observed : array (n x d) or None
+        The numbers that were not drawn, by which draws are corrected; None for ``values``.
     """
 
     declared: Declared[Frame]
@@ -174,6 +176,7 @@ class DrawnRows(Generic[Frame]):
     limits: RowLimits | None = None
     levels: RowsInGroups | None = None
     row_weights: Array | None = None
+    observed: Array | None = None
 
     @classmethod
     def of(
@@ -375,10 +378,11 @@ class DrawnRows(Generic[Frame]):
         if self.corrections is None or posterior is None:
             return CorrectedNumbers()
         assert isinstance(self.posterior.engine, JointPosterior)
-        rows = self.posterior.engine.rows.condition(self.values, self.precisions)
+        observed = self.values if self.observed is None else self.observed
+        rows = self.posterior.engine.rows.condition(observed, self.precisions)
         mean, variance = rows.components.conditionals(rows.table).moments
         after, scales = self.corrections.drawn(rng).adjusted(
-            self.values, mean, variance, np.ones_like(mean)
+            observed, mean, variance, np.ones_like(mean)
         )
         means, _ = posterior.components.conditionals(posterior.table).moments
         return CorrectedNumbers(means, after - mean, scales)
