@@ -333,7 +333,7 @@ def test_tables_that_cannot_be_read(estimator, frame, sentence):
             "dates; types={'odd': 'date'} takes them as days",
         ),
     ],
-    ids=["mixed", "text", "zone"],
+    ids=["mixed", "text", "decimals", "zone"],
 )
 def test_columns_that_say_nothing_are_named(estimator, values, why):
     """An imputer gives them back as they were, the others do without them."""
