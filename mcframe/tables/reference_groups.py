@@ -74,7 +74,8 @@ class ReferenceGroup:
         observed[cells] = values[cells]
         as_of_reference = attrs.evolve(rows, values=values, limits=None, observed=observed)
         [(conditioned, draw)] = as_of_reference.drawn(posterior, 1, rng)
-        new_codes = as_of_reference.codes(conditioned, draw, rng)
+        corrected = as_of_reference.corrected(conditioned, rng)
+        new_codes = as_of_reference.codes(conditioned, draw, rng, corrected)
         is_other = groups != self.place
         merged = dict(codes)
         for column in self.outcomes:

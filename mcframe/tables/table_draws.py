@@ -282,7 +282,7 @@ class DrawnRows(Generic[Frame]):
             drawn = drawn + np.sqrt(engine.noise) * rng.standard_normal(drawn.shape)
         else:
             [(posterior, drawn)] = self.drawn(self.distribution(rng), 1, rng)
-        codes = self.codes(posterior, drawn, rng)
+        codes = self.codes(posterior, drawn, rng, self.corrected(posterior, rng))
         if posterior is None:
             return codes
         if self.parted is not None:
@@ -396,9 +396,11 @@ class DrawnRows(Generic[Frame]):
             assert column.place is not None  # of a column in a block
             values[:, column.place : column.place + column.block_coding.width] = np.nan
         rows = attrs.evolve(self, values=values, limits=self.limits_of_covariates(parted))
-        codes = []
+        codes, corrected = [], None
         for conditioned_rows, drawn in rows.drawn(posterior, PROPOSALS, rng):
-            codes.append(rows.codes(conditioned_rows, drawn, rng))
+            if corrected is None:
+                corrected = rows.corrected(conditioned_rows, rng)
+            codes.append(rows.codes(conditioned_rows, drawn, rng, corrected))
         proposals = {}
         for column in parted.covariates:
             whole = np.nan_to_num(np.tile(column.codes, (PROPOSALS, 1)))
@@ -540,7 +542,11 @@ class DrawnRows(Generic[Frame]):
         return {column.place: column for column in columns if column.place is not None}
 
     def codes(
-        self, posterior: RowsPosterior | None, drawn: Array, rng: np.random.Generator
+        self,
+        posterior: RowsPosterior | None,
+        drawn: Array,
+        rng: np.random.Generator,
+        corrected: "CorrectedNumbers",
     ) -> dict[Any, Array]:
         """Codes of the missing entries of each column that stands in a block.
 
@@ -552,7 +558,6 @@ class DrawnRows(Generic[Frame]):
         """
         codes: dict[Any, Array] = {}
         completed = self.values.copy()
-        corrected = self.corrected(posterior, rng)
         columns = self.modelled.items()
         for place, column in sorted(columns, key=lambda item: item[1].block_coding.is_drawn_last):
             coding, missing = column.block_coding, np.flatnonzero(column.column.missing)
