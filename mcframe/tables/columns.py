@@ -670,7 +670,8 @@ class TextNumbers(Column):
             return filled_series(self.series, rows, self.written(values))
         pairs = zip(self.cells, self.values, strict=True)
         # New rows may be written as whole numbers where the others are not.
-        whole = self.whole is not None and all(value == round(value) for value in values)
+        is_whole = [value is None or value == round(value) for value in values]
+        whole = self.whole is not None and all(is_whole)
         numbers = [None if read is None else self.as_number(cell, whole) for cell, read in pairs]
         for row, value in zip(rows, values, strict=True):
             numbers[row] = self.as_number(value, whole)
