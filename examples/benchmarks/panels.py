@@ -1,6 +1,7 @@
 """Panels with gaps, filled with the order of rows in time and without it.
 
-    python examples/benchmarks/panels.py [--seconds 1800] [--first-seed 0] [--out FOLDER] [--page]
+    python examples/benchmarks/panels.py [--seconds 1800] [--first-seed 0] [--out FOLDER]
+        [--shapes "short, lines, single gaps" ...] [--page [PART]]
 
 Of 20 units at 15 times each, or of 150 units at 5 times, three columns are means of units plus
 deviations that follow an autoregression in time, and ``y = a - 0.5 b + e``. In more than half of
@@ -9,8 +10,8 @@ A quarter of all numbers is hidden, either single ones or two to four times in a
 numbers the error over
 their standard deviation and the share inside 90 % intervals are taken, and of ten draws the
 coefficients of y are pooled by ``mc.pool``. Methods and tables take turns until the seconds are
-over; results are kept in ``panels/runs.jsonl`` of ``--out``. ``--page`` writes the table into
-docs/quality.md.
+over; results are kept in ``panels/runs.jsonl`` of ``--out``. ``--page`` writes the table of these
+shapes into docs/quality.md.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from pages import DOCUMENT, markdown, write_part
+from pages import DOCUMENT, add_page, markdown, write_part
 from runs import Runs
 
 import mcframe as mc
@@ -128,11 +129,11 @@ def measured(shape, method, seed):
     return values
 
 
-def table(runs):
+def table(runs, shapes):
     """A line for each kind of gaps and method."""
     header = ["gaps", "method", "error", "cells in 90 %", "coefficients in 95 %", "panels"]
     rows, latest = [], runs.latest()
-    for shape in SHAPES:
+    for shape in shapes:
         for method in METHODS:
             mine = [one for one in latest if (one["shape"], one["method"]) == (shape, method)]
             if len(mine) < 2:
@@ -155,15 +156,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmark-results"))
-    parser.add_argument("--page", action="store_true", help="write the table into docs/quality.md")
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
+    add_page(parser, "panels")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     runs = Runs(options.out / "panels", ("shape", "method", "seed"))
-    runs.take_turns(SHAPES, METHODS, measured, options.seconds, options.first_seed)
-    lines = table(runs)
+    runs.take_turns(options.shapes, METHODS, measured, options.seconds, options.first_seed)
+    lines = table(runs, options.shapes)
     print("\n".join(lines))
     if options.page:
-        write_part(DOCUMENT, "panels", lines)
+        write_part(DOCUMENT, options.page, lines)
 
 
 if __name__ == "__main__":
