@@ -1,5 +1,7 @@
 """Scales on which columns of numbers are Gaussian: inverses, densities, choice, and answers."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -358,3 +360,20 @@ def test_a_number_far_beyond_all_others_gives_a_warning_of_its_own_alone():
     with pytest.warns(UserWarning, match="1e\\+300 in row 50 of column 'b'"):
         completed = mc.complete(frame)
     assert np.isfinite(completed.table.to_numpy()).all()
+
+
+@pytest.mark.parametrize(("deviation", "told"), [(0.5, False), (4.0, True)])
+def test_means_of_long_tails_are_said_to_lie_outside_of_intervals(deviation, told):
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(200)
+    frame = pd.DataFrame({"a": np.exp(deviation * (0.3 * z + rng.standard_normal(200))), "z": z})
+    gaps = rng.random(200) < 0.3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there are outliers
+        completed = mc.complete(frame.assign(a=frame["a"].mask(gaps)), nonlinear=False)
+    lower, upper = (end["a"][gaps] for end in completed.interval(0.9))
+    filled = completed.table["a"][gaps]
+    beyond = int(((filled < lower) | (filled > upper)).sum())
+    assert bool(2 * beyond > gaps.sum()) is told
+    assert completed.beyond_intervals == ({"a": beyond} if told else {})
+    assert ("where a tail is long: 'a'" in repr(completed)) is told

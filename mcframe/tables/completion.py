@@ -665,6 +665,30 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         return rows
 
     @property
+    def beyond_intervals(self) -> dict[Any, int]:
+        """The number of filled values outside of their 90% intervals, of columns where most are.
+
+        Filled values are means, which lie there if the distribution has a long tail.
+        """
+        counts = dict[Any, int]()
+        if not isinstance(self.answer, Posterior):
+            return counts
+        native: Any = self.table
+        table = nw.from_native(native, eager_only=True)
+        for column, rows in self.declared.missing_entries(Numbers):
+            coding, kept = column.coding, rows[~self.left_empty[column.name][rows]]
+            if not (isinstance(coding, Numbers) and len(coding.scale) and kept.size):
+                continue
+            cells = table[column.name].to_list()
+            filled = np.array([float(cells[row]) for row in kept]) / coding.unit
+            ends = codes_of_intervals(self.answer, [(column, kept)], 0.9)
+            lower, upper = (end[column.name] for end in ends)
+            beyond = np.count_nonzero((filled < lower) | (filled > upper))
+            if 2 * beyond > kept.size:
+                counts[column.name] = int(beyond)
+        return counts
+
+    @property
     def shares_between_groups(self) -> dict[Any, float]:
         """The share of the variance of each column between groups; empty without groups.
 
@@ -826,6 +850,13 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             for column, scores in zip(self.declared.columns, self.scores, strict=True)
             if scores is not None and scores.error_uncorrected is not None
         ]
+        beyond = self.beyond_intervals
+        if beyond:
+            counts = [f"{plain(name)!r} ({count})" for name, count in beyond.items()]
+            sentences.append(
+                "filled values are means, and most lie outside of their 90% intervals where a"
+                f" tail is long: {listed(counts)}"
+            )
         if corrected:
             which = "columns that similar rows or trees correct"
             sentences.append(f"{which}, with their errors: {listed(corrected)}")
