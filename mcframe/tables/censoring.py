@@ -266,13 +266,16 @@ def refuse(column: Column, wrong: Mask, lower: Array, upper: Array, why: str) ->
     """A ``DataError`` that names the first row with wrong limits."""
     rows = np.flatnonzero(wrong)
     if rows.size:
-        row = int(rows[0])
+        row, is_date = int(rows[0]), column.form == "date"
         value = column.numbers[row]
-        held = "" if np.isnan(value) else f", and the value {exact(value)}"
+        ends = [
+            LimitNumber(end, is_date and bool(np.isfinite(end)))
+            for end in (lower[row], upper[row])
+        ]
+        held = "" if np.isnan(value) else f", and the value {LimitNumber(value, is_date)}"
         raise DataError(
-            f"column {plain(column.name)!r} has the limits {exact(lower[row])} and"
-            f" {exact(upper[row])} in {wording().row(row)}{held}: {why}. Correct the limits, or"
-            " mark them as missing"
+            f"column {plain(column.name)!r} has the limits {ends[0]} and {ends[1]} in"
+            f" {wording().row(row)}{held}: {why}. Correct the limits, or mark them as missing"
         )
 
 
