@@ -370,7 +370,7 @@ def test_panels_have_errors_and_intervals_of_drawn_tables(script, tmp_path):
             runs.add({"shape": shape, "method": method, "seed": seed, "seconds": 1.0} | values)
             errors.append(values["error"])
     assert sum(errors[:2]) < sum(errors[2:])
-    assert f"| {shape} | {panels.METHODS[0]} |" in "\n".join(panels.table(runs))
+    assert f"| {shape} | {panels.METHODS[0]} |" in "\n".join(panels.table(runs, [shape]))
 
 
 class Latest:
