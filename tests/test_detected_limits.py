@@ -387,9 +387,7 @@ def test_limits_of_another_kind_are_refused():
     with pytest.raises(mc.DataError, match="'load' holds numbers, and its limit 2020-03-05 is a"):
         mc.complete(frame, {"load": mc.censored(lower=day)})
     limits = mc.censored(lower=dt.datetime(2020, 3, 5, 12), upper=day)
-    with pytest.raises(
-        mc.DataError, match="2020-03-05 12:00:00 and 2020-03-05 in row 0, an"
-    ):
+    with pytest.raises(mc.DataError, match="2020-03-05 12:00:00 and 2020-03-05 in row 0, an"):
         mc.complete(frame, {"day": limits})
     for none in (pd.NaT, np.datetime64("NaT"), np.datetime64("300000-01-01")):
         with pytest.raises(mc.ModelError, match="neither a column nor a finite number or a date"):

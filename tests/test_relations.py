@@ -494,8 +494,8 @@ def test_draws_are_as_uncertain_as_intervals_say():
     Of 200 rows the ratio below was .7 to 1.9, with the mean 1.14 (12 tables); so there are 800.
     """
     rng = np.random.default_rng(2)
-    groups = rng.integers(0, 80, 800)
-    means = 0.6 * rng.standard_normal((80, 3))
+    groups = rng.integers(0, 4, 800)
+    means = 2.0 * rng.standard_normal((4, 3))
     parts = means[groups] + rng.multivariate_normal(np.zeros(3), 0.5 * np.eye(3) + 0.5, 800)
     truth = pd.DataFrame(parts, columns=PARTS)
     truth["total"] = truth[PARTS].sum(axis=1)
