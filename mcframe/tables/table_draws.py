@@ -368,6 +368,14 @@ class DrawnRows(Generic[Frame]):
             draw[cells] = values[cells]
             yield posterior, draw
 
+    @cached_property
+    def moments_of_all_rows(self) -> tuple[Array, Array]:
+        """Means and variances (n x d) given what is observed, by the distribution of all rows."""
+        assert isinstance(self.posterior.engine, JointPosterior)
+        observed = self.values if self.observed is None else self.observed
+        rows = self.posterior.engine.rows.condition(observed, self.precisions)
+        return rows.components.conditionals(rows.table).moments
+
     def corrected(
         self, posterior: RowsPosterior | None, rng: np.random.Generator
     ) -> "CorrectedNumbers":
@@ -377,10 +385,8 @@ class DrawnRows(Generic[Frame]):
         """
         if self.corrections is None or posterior is None:
             return CorrectedNumbers()
-        assert isinstance(self.posterior.engine, JointPosterior)
         observed = self.values if self.observed is None else self.observed
-        rows = self.posterior.engine.rows.condition(observed, self.precisions)
-        mean, variance = rows.components.conditionals(rows.table).moments
+        mean, variance = self.moments_of_all_rows
         after, scales = self.corrections.drawn(rng).adjusted(
             observed, mean, variance, np.ones_like(mean)
         )
